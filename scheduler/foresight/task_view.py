@@ -258,7 +258,8 @@ def spawned_note(ended: Event) -> tuple[str, ...]:
         return ()
     more = f" and {count - len(ids)} more" if count > len(ids) else ""
     named = ", ".join(map(str, ids))
-    return (f"its last run has spawned {count} task{'s' if count > 1 else ''}: {named}{more}",)
+    text = f"its last run has spawned {count} task{'s' if count > 1 else ''}: {named}{more}"
+    return (Translatable.of(NoteKind.SPAWNED, text, count=count),)
 
 
 def repeat_note(stored: TaskRecord) -> str:

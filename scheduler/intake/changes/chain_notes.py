@@ -67,7 +67,8 @@ def skipped_generations_note(
     shown = ", ".join(describe(each, task.timezone) for each in times[:MAX_TIMES_NAMED])
     more = " and more" if len(times) > MAX_TIMES_NAMED else ""
     why = "" if skips else ", since it was moved past them"
-    passed = (f"left out{why}: {shown}{more}",) if times else ()
+    named = [each.isoformat() for each in times[:MAX_TIMES_NAMED]]
+    passed = (Translatable.of(NoteKind.LEFT_OUT, f"left out{why}: {shown}{more}", times=named),) if times else ()
     return (*passed, as_one_note(task, to)) if onto else passed
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from duetime import Context, Done, Failed, Scheduler, Settings, Spawn, State, handler
 from duetime.scheduler.handlers import run_handler
+from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.server.cli.formats.task_facts import task_facts
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.task_text import task_text
@@ -70,7 +71,10 @@ def test_a_task_names_the_first_tasks_that_its_last_run_has_spawned_and_counts_t
         task_id = scheduler.schedule("Spawn", action="wrong", payload={"spawn": spawned}).record.task.id
         scheduler.wait(task_id, timeout=timedelta(seconds=30))
         view = scheduler.get(task_id)
-        named = re.fullmatch(rf"its last run has spawned {count} tasks?: (.*?){more}", view.warnings[-1])
+        said = view.warnings[-1]
+        assert isinstance(said, Translatable)
+        assert (said.kind, said.values) == (NoteKind.SPAWNED, {"count": count})
+        named = re.fullmatch(rf"its last run has spawned {count} tasks?: (.*?){more}", said)
         assert named
         titles = [scheduler.get(each).record.task.title for each in named[1].split(", ")]
         assert titles == [f"Part {number}" for number in range(min(count, 5))]

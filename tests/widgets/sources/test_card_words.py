@@ -143,18 +143,24 @@ NOTES = {
         "Only the next occurrence was moved.",
         "The move of Wed, Dec 9, 7:00 AM is taken back.",
         "Each run starts between 9:00 AM and 9:02:30 AM.",
+        "Left out: Wed, Dec 9, 7:00 AM.",
+        "Tasks that its last run has made: 7.",
     ],
     "de-DE": [
         "1. November 2026: Die Uhren werden zurückgestellt",
         "Nur der nächste Termin wurde verschoben.",
         "Die Verschiebung vom Mi., 9. Dez., 07:00 ist aufgehoben.",
         "Jeder Lauf beginnt zwischen 09:00 und 09:02:30.",
+        "Ausgelassen: Mi., 9. Dez., 07:00.",
+        "Vom letzten Lauf angelegte Aufgaben: 7.",
     ],
     "ja-JP": [
         "2026年11月1日：時計が戻ります",
         "次の1回だけを移動しました。",
         "12月9日(水) 7:00の移動は元に戻されました。",
         "毎回9:00から9:02:30の間に開始します。",
+        "省略：12月9日(水) 7:00。",
+        "前回の実行で作成されたタスク：7件。",
     ],
 }
 
@@ -168,6 +174,8 @@ def test_a_note_is_said_in_the_language_of_the_reader(chat: Chat, locale: str) -
         Translatable.of(
             NoteKind.JITTER, "each run starts between 09:00 and 09:02:30 ...", time="09:00", last="09:02:30"
         ),
+        Translatable.of(NoteKind.LEFT_OUT, "left out, since it was moved ...", times=["2026-12-09T14:00:00+00:00"]),
+        Translatable.of(NoteKind.SPAWNED, "its last run has spawned 7 tasks: ...", count=7),
     ]
     kinds = {text: {"kind": text.kind.value, **text.values} for text in said}
     chat.show_task(a_task(warnings=[*said, "something newer"], words={"sentences": kinds}), locale=locale)

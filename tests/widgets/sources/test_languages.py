@@ -57,6 +57,7 @@ def everything() -> dict[str, object]:
 VALUES = {
     "at": stamp(NOW), "deadline": stamp(NOW), "day": "2026-11-24", "time": "09:00", "instead": "10:00", "limit": "9",
     "takes": "8", "count": "2", "channel": "1", "event": "3", "step": "4", "pause": "5",
+    "times": [stamp(NOW)],
 }  # fmt: skip
 """A value for each that a note may have; without words of their own."""
 

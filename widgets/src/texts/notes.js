@@ -1,7 +1,7 @@
 /* Notes, warnings and refusals of the server, which it says in English, in the language of the reader. */
 
 import { date, moment, timeText } from "./format.js";
-import { isNamed, speaksEnglish, t } from "./language.js";
+import { isNamed, listed, speaksEnglish, t } from "./language.js";
 import { withoutIds } from "./words.js";
 
 /** Kinds whose English sentence says more than that of the catalogue can. */
@@ -14,10 +14,10 @@ export function noteWords(text, { words }, env) {
   return (of ? `${of}: ` : "") + t(`note.${kind}`, valueWords(values, env));
 }
 
-function valueWords({ at, deadline, day, time, last, instead, ...rest }, { clock, reader }) {
+function valueWords({ at, times, deadline, day, time, last, instead, ...rest }, { clock, reader }) {
   const instant = (written) => written && moment(Date.parse(written), reader(), clock.now());
   const spoken = (written) => written && timeText(written);
-  return { ...rest, at: instant(at), deadline: instant(deadline), day: day && date(day), time: spoken(time), last: spoken(last), instead: spoken(instead) };
+  return { ...rest, at: instant(at), times: times && listed(times.map(instant), "unit"), deadline: instant(deadline), day: day && date(day), time: spoken(time), last: spoken(last), instead: spoken(instead) };
 }
 
 /** Why the server refuses: for readers of other languages what kind of refusal it is, with the sentence where that says more. */

@@ -75,6 +75,13 @@ def test_a_move_onto_another_occurrence_says_by_its_kind_that_they_run_as_one(wo
     assert kinds_of(said) == {NoteKind.AS_ONE}
 
 
+def test_the_move_of_a_chain_says_by_a_kind_which_generations_it_leaves_out(words: Words) -> None:
+    chain, _ = words("schedule_task", title="Nightly", repeat="every day at 2:00", steps=[{"name": "fetch"}])
+    _, said = words("reschedule_task", task_id=chain, when="in 3 days")
+    [left_out] = [each for each in said.values() if each["kind"] == NoteKind.LEFT_OUT]
+    assert [time[11:] for time in left_out["times"]] == ["02:00:00+00:00"] * len(left_out["times"])
+
+
 def test_a_cancel_that_cannot_be_undone_says_so_by_a_kind(words: Words, store: Store) -> None:
     task_id, _ = words("schedule_task", title="Call", when="now")
     ready = [Start(run.run_id) for run in store.claims.make_ready(limit=9)]
