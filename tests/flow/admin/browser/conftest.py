@@ -17,7 +17,7 @@ from tests.flow.admin.served import Served, served
 from tests.widgets import browsers
 from tests.widgets.evidence import evidence
 
-MAX_ROWS = 50
+MAX_ROW_COUNT = 50
 """Rows of a table of the admin page at most."""
 
 shared = browsers.SharedBrowser(Path(__file__).parent)
@@ -53,7 +53,7 @@ class Window:
         assert answer.status == 200, answer.text()
         self.page.wait_for_function("() => window.htmx && document.readyState === 'complete'")
 
-    def violations(self, rules: Sequence[str] = (), *, but: Sequence[str] = (), rows: int = MAX_ROWS) -> list[str]:
+    def violations(self, rules: Sequence[str] = (), *, but: Sequence[str] = (), rows: int = MAX_ROW_COUNT) -> list[str]:
         """Return what axe finds wrong with the page, by these rules or by all `but` some, with the elements.
 
         Of a table it looks at the first `rows`.

@@ -17,7 +17,7 @@ from duetime.server.admin.pages.timeline import NARROW_TICK_COUNT, TICK_COUNT
 from playwright.sync_api import Browser, expect
 
 from tests.builders import settlement, started
-from tests.flow.admin.browser.conftest import MAX_ROWS, Window, opened
+from tests.flow.admin.browser.conftest import MAX_ROW_COUNT, Window, opened
 from tests.flow.admin.identity_provider import CLIENT_ID, CLIENT_SECRET, serving_provider
 from tests.flow.admin.served import URL, Served, served
 
@@ -68,7 +68,7 @@ AMONG_MANY = {
 """Pages that are looked at among many tasks too, each with what it says there."""
 
 
-ROWS_AMONG_MANY = 12
+MANY_TASKS_ROW_COUNT = 12
 """Rows that axe looks at there: all of 30 tasks are looked at elsewhere, and the rest comes from the same template."""
 
 
@@ -88,7 +88,7 @@ def check(window: Window, *, wide: bool = True) -> None:
     assert window.head_height < MAX_HEAD_PX
 
 
-def _check_schemes(window: Window, *, rows: int = MAX_ROWS) -> None:
+def _check_schemes(window: Window, *, rows: int = MAX_ROW_COUNT) -> None:
     """Check everything in light colours, and of the dark ones what depends on colours; of a table the first `rows`."""
     for scheme, rules in SCHEMES.items():
         window.page.emulate_media(color_scheme=scheme)
@@ -188,7 +188,7 @@ def test_among_forty_thousand_tasks_every_page_is_as_calm_as_among_thirty(full_w
     for path, shown in AMONG_MANY.items():
         full_window.open(path)
         expect(page.locator("#content")).to_contain_text(shown)
-        _check_schemes(full_window, rows=ROWS_AMONG_MANY)
+        _check_schemes(full_window, rows=MANY_TASKS_ROW_COUNT)
         page.set_viewport_size({"width": 320, "height": 800})
         assert (path, max(full_window.overflow, 0), full_window.sideways()) == (path, 0, [])
         page.set_viewport_size({"width": 1280, "height": 900})
