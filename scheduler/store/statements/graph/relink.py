@@ -54,7 +54,10 @@ _NO_QUESTION = delete(approvals).where(approvals.c.run_id == bindparam("of_run")
 
 
 Kept = Mapping[str, Any]
-"""Rows of `after` and `waits` as an event keeps them, whether the run was asked for, and its times."""
+"""Rows of `after` and `waits` as an event keeps them, whether the run was asked for, and its times.
+
+`run_waits` are the open waits of the run itself: an occurrence waits for an event of its own.
+"""
 
 
 class Relinked(NamedTuple):
@@ -93,7 +96,8 @@ def locks_of_undo(connection: Connection, tenant: str, task_id: str) -> LinkLock
 
 def _awaited(rows: Kept) -> tuple[str, ...]:
     """Return the names of the events that kept rows wait for."""
-    return tuple(row["name"] for row in rows["waits"] if row["closed_at"] is None)
+    waits = (*rows["waits"], *rows.get("run_waits", ()))
+    return tuple(row["name"] for row in waits if row["closed_at"] is None)
 
 
 def kept(connection: Connection, record: TaskRecord, change: Change) -> Kept | None:
@@ -198,8 +202,8 @@ def _replace_links(
     return rows
 
 
-def _waiter_ids(task_id: str) -> list[str]:
-    return [task_id, *wait_rows.further([task_id])]
+def _waiter_ids(waiter_id: str) -> list[str]:
+    return [waiter_id, *wait_rows.further([waiter_id])]
 
 
 def _kept(connection: Connection, task_id: str, run: Run) -> Kept:
@@ -207,13 +211,14 @@ def _kept(connection: Connection, task_id: str, run: Run) -> Kept:
     return {
         "after": [_to_json(row._asdict()) for row in after],
         "waits": _waits_of(connection, task_id),
+        "run_waits": [row for row in _waits_of(connection, run.id) if row["closed_at"] is None],
         "asked": questions.newest(connection, run.id) is not None,
         event_log.TIMES_MEMBER: {name: in_json(getattr(run, name)) for name in _TIMES},
     }
 
 
-def _waits_of(connection: Connection, task_id: str) -> list[dict[str, Any]]:
-    waits = connection.execute(_WAITS, {"waiter_ids": _waiter_ids(task_id)}).all()
+def _waits_of(connection: Connection, waiter_id: str) -> list[dict[str, Any]]:
+    waits = connection.execute(_WAITS, {"waiter_ids": _waiter_ids(waiter_id)}).all()
     return [_to_json(row._asdict()) for row in waits]
 
 
@@ -227,13 +232,19 @@ def _restore(connection: Connection, task: Task, run: Run, links: Mapping[str, A
     rows = [_from_json(dependencies, row) for row in links["after"]]
     again = _run_again(connection, rows)
     _LINK.run(connection, [row | _OPEN if row["upstream_id"] in again else row for row in rows])
-    connection.execute(_NO_WAITS, {"waiter_ids": _waiter_ids(task.id)})
-    _WAIT.run(connection, [_from_json(signal_waits, row) for row in links["waits"]])
-    if _awaited(links):
-        ended_waits.reopen(connection, task.tenant, task.id)
+    _restore_waits(connection, task, task.id, links["waits"])
+    if links.get("run_waits"):
+        _restore_waits(connection, task, run.id, links["run_waits"])
     if not links["asked"]:
         questions.close(connection, [run.id], now)
         connection.execute(_NO_QUESTION, {"of_run": run.id})
+
+
+def _restore_waits(connection: Connection, task: Task, waiter_id: str, waits: Sequence[Mapping[str, Any]]) -> None:
+    connection.execute(_NO_WAITS, {"waiter_ids": _waiter_ids(waiter_id)})
+    _WAIT.run(connection, [_from_json(signal_waits, row) for row in waits])
+    if any(row["closed_at"] is None for row in waits):
+        ended_waits.reopen(connection, task.tenant, task.id, waiter_id)
 
 
 def _run_again(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> set[str]:

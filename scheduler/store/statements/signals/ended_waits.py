@@ -72,17 +72,21 @@ def end(connection: Connection, ending: Iterable[tuple[str, str, State]], now: d
         connection.execute(_CLOSE, {"waiter_ids": [*task_ids, *further(task_ids)], "at": now})
 
 
-def reopen(connection: Connection, tenant: str, task_id: str) -> bool:
-    """Let a task wait again for the signal that it has not had; a signal that came since ends the wait."""
-    found = of_waiter(connection, task_id)
+def reopen(connection: Connection, tenant: str, task_id: str, waiter_id: str | None = None) -> bool:
+    """Let a task, or its run with the id `waiter_id`, wait again for the signal that it has not had.
+
+    A signal that came since ends the wait.
+    """
+    waiter_id = waiter_id or task_id
+    found = of_waiter(connection, waiter_id)
     if found is None or found.signal is not None:
         return False
-    again = NewWait(tenant, task_id, task_id, found.wait)
+    again = NewWait(tenant, task_id, waiter_id, found.wait)
     name_locks.share_late(connection, names([again]))
-    connection.execute(_REOPEN, {"waiter_ids": [task_id, *further([task_id])]})
+    connection.execute(_REOPEN, {"waiter_ids": [waiter_id, *further([waiter_id])]})
     came = new_waits.first_of(connection, again)
     if came is not None:
-        close(connection, [task_id], came)
+        close(connection, [waiter_id], came)
     return True
 
 

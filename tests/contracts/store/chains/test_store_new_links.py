@@ -214,6 +214,26 @@ def test_a_step_of_a_chain_that_runs_once_becomes_no_series(desk: Desk) -> None:
         desk.scheduler.reschedule(step.task_id, repeat="never")
 
 
+@pytest.mark.parametrize("came", [False, True])
+def test_an_undo_of_no_upstream_leaves_an_occurrence_to_wait_for_its_event(desk: Desk, came: bool) -> None:
+    wait: Any = {"wait_for": {"event": "go", "timeout": "2 hours"}, "approval": {"question": "Load?"}}
+    steps: Any = [{"name": "fetch"}, {"name": "load", "after": ["fetch"], **wait}]
+    chain = desk.scheduler.schedule("Books", repeat="daily at 9:00", steps=steps).chain
+    assert chain
+    load = chain.steps[1].task_id
+    desk.end(desk.start(9))
+    desk.nothing_due(9, 1)
+    before = waits(desk, load)
+    assert before[1].is_open
+    token = change(desk, load, remove=["after"])
+    if came:
+        desk.scheduler.signals.send("go")
+    undo(desk, load, token)
+    upstreams, kept, known, is_asked = waits(desk, load)
+    assert (upstreams, kept.wait, known, is_asked) == (before[0], before[1].wait, *before[2:])
+    assert kept.is_open is not came
+
+
 def test_a_change_of_what_has_started_or_ended_or_repeats_is_refused(desk: Desk) -> None:
     fetch, other, series = task(desk), task(desk, "Other", when="in 5 hours"), task(desk, "Series", repeat="daily")
     claims = desk.start(9)
