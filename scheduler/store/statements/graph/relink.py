@@ -208,17 +208,20 @@ def _waiter_ids(waiter_id: str) -> list[str]:
 
 def _kept(connection: Connection, task_id: str, run: Run) -> Kept:
     after = connection.execute(_LINKS, {"of_task": task_id}).all()
+    waits = _waits_of(connection, task_id, run.id)
+    of_run = {*_waiter_ids(run.id)}
     return {
         "after": [_to_json(row._asdict()) for row in after],
-        "waits": _waits_of(connection, task_id),
-        "run_waits": [row for row in _waits_of(connection, run.id) if row["closed_at"] is None],
+        "waits": [row for row in waits if row["waiter_id"] not in of_run],
+        "run_waits": [row for row in waits if row["waiter_id"] in of_run and row["closed_at"] is None],
         "asked": questions.newest(connection, run.id) is not None,
         event_log.TIMES_MEMBER: {name: in_json(getattr(run, name)) for name in _TIMES},
     }
 
 
-def _waits_of(connection: Connection, waiter_id: str) -> list[dict[str, Any]]:
-    waits = connection.execute(_WAITS, {"waiter_ids": _waiter_ids(waiter_id)}).all()
+def _waits_of(connection: Connection, *waiter_ids: str) -> list[dict[str, Any]]:
+    ids = [each for waiter_id in waiter_ids for each in _waiter_ids(waiter_id)]
+    waits = connection.execute(_WAITS, {"waiter_ids": ids}).all()
     return [_to_json(row._asdict()) for row in waits]
 
 

@@ -180,7 +180,7 @@ def test_the_replay_of_a_series_says_when_it_failed_that_it_runs_now_and_its_nex
     times = [record.last_run.scheduled_for, target.clock(), record.run.scheduled_for]
     was, now, following = (describe(each, record.task.timezone) for each in times)
     looked = target.scheduler.bulk.change("replay", where=HOOKS)
-    assert bulk_text(looked).splitlines()[-1].endswith(f"«Sync» {was} -> {now}, and next {following}")
+    assert bulk_text(looked).splitlines()[-1].endswith(f"«Sync» {was} -> {now}, and next {following} (repeats)")
     done = target.scheduler.bulk.change("replay", where=HOOKS, expect=1)
     assert bulk_text(done).splitlines()[-1] == bulk_text(looked).splitlines()[-1]
     [row] = bulk_payload(done).tasks
