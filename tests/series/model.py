@@ -565,11 +565,14 @@ class Model:
 
     # -- what holds
 
-    def upcoming(self, most: int) -> list[datetime]:
-        """Return the times at which it comes again, the current run's first, as far as its ends allow."""
+    def upcoming(self, most: int, now: datetime) -> list[datetime]:
+        """Return the times at which it comes again, the current run's first, as far as its ends allow.
+
+        A time that passes while the run is late or open comes only where an overlap makes up for it.
+        """
         if self.rule is None or self.run.ended or self.run.ends_series:
             return []
-        times, here = [self.run.at], self.run.passed
+        times, here = [self.run.at], max(self.run.passed, now) if self.overlap == "skip" else self.run.passed
         if self.paused_until and self.run.waits and not self.run.under_way and self.run.wake < self.paused_until - TICK:
             times = [at for at in [self._following(self.paused_until - TICK, self.run.number)] if at]
             here = max(times, default=here)

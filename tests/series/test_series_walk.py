@@ -379,7 +379,7 @@ class Walk:
 
     def compare(self, view: TaskView) -> None:
         self.match(view.record)
-        assert [seen.instant for seen in view.upcoming] == self.model.upcoming(5)
+        assert [seen.instant for seen in view.upcoming] == self.model.upcoming(5, view.now)
 
     def match(self, record: TaskRecord) -> None:
         """Compare what is stored, and learn by which ids the product knows the runs; alike ones keep theirs."""
