@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.errors import listed
@@ -12,12 +12,13 @@ from duetime.scheduler.foresight.start_times import expected_at, extra_run, rows
 from duetime.scheduler.foresight.task_view import MAX_UPCOMING_TIMES, notes_with_its_run, without_ids
 from duetime.scheduler.intake.deadlines import kind_word
 from duetime.scheduler.request import REMINDER_ACTION
+from duetime.scheduler.rules.occurrences import reserved_duration
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.retry import max_attempts
 from duetime.scheduler.rules.series.moved_occurrence import snoozed_until
 from duetime.scheduler.rules.series.occurrence_approval import counts_from_its_turn
 from duetime.scheduler.rules.series.overtake import is_stopping
-from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
+from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures, was_dropped
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Notify, Run, State, Task, Tier
@@ -85,8 +86,8 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         when=_when(starts_at(view.record) if task.paused else due_at(run), task.timezone, view.now),
         extra_run=_extra_run(view),
         repeat=_repeat(view),
-        priority=_priority(task),
-        deadline=DeadlinePart.of(task, run, view.now),
+        priority=task.priority if task.priority is not Tier.NORMAL else None,
+        deadline=_deadline(task, run, view.now),
         relative_deadline=_relative_deadline(task, run),
         estimate=times.length(task.estimate) if task.estimate else None,
         needs=dict(task.needs) or None,
@@ -170,7 +171,7 @@ def _extra_run(view: TaskView) -> ExtraRun | None:
     if run is None:
         return None
     when = _when(side_start(record, run), task.timezone, now)
-    return ExtraRun(state=run.state, when=when, deadline=DeadlinePart.of(task, run, now))
+    return ExtraRun(state=run.state, when=when, deadline=_deadline(task, run, now))
 
 
 def _repeat(view: TaskView) -> Repeat | None:
@@ -199,8 +200,19 @@ def _max_attempts(task: Task, run: Run) -> int | None:
     return max_attempts(run, task.retry) if again and run.state in OPEN else None
 
 
-def _priority(task: Task) -> Tier | None:
-    return task.priority if task.priority is not Tier.NORMAL else None
+def _deadline(task: Task, run: Run, now: datetime) -> DeadlinePart | None:
+    if run.deadline is None or counts_from_its_turn(task, run):
+        return None
+    spare = run.deadline - (run.ended_at or now)
+    return DeadlinePart(
+        utc=utc(run.deadline),
+        local=_local(run.deadline, task.timezone),
+        text=times.describe_deadline(run.deadline, run.scheduled_for, task.timezone),
+        type=kind_word(task.deadline_type, task.penalty),
+        after=times.length(task.deadline_after) if task.deadline_after else None,
+        laxity_seconds=int((spare - reserved_duration(task, run)).total_seconds()) if run.state in OPEN else None,
+        missed=(spare < timedelta(0) or was_dropped(run)) or None,
+    )
 
 
 def _relative_deadline(task: Task, run: Run) -> RelativeDeadlinePart | None:
@@ -266,7 +278,7 @@ def _row(view: TaskView, page: TaskPage) -> ListRow:
         title=cut(task.title, LIST_TITLE_CHARS),
         state=shown.state,
         when=utc(expected_at(record, view.now)),
-        priority=_priority(task),
+        priority=task.priority if task.priority is not Tier.NORMAL else None,
         deadline=utc(shown.deadline) if shown.deadline and shown.state in OPEN else None,
         **pause_parts(task, record.run),
         damaged=bool(record.damage) or None,

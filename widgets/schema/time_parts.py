@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
 from duetime.scheduler.chain.chain_view import CHAIN_ACTION
-from duetime.scheduler.intake.deadlines import kind_word
-from duetime.scheduler.rules.occurrences import reserved_duration
-from duetime.scheduler.rules.series.occurrence_approval import counts_from_its_turn
-from duetime.scheduler.rules.states import OPEN, was_dropped
-from duetime.scheduler.rules.time import times, zones
-from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.task import State
 from duetime.widgets.schema.part import PayloadPart
 
 
@@ -43,22 +37,6 @@ class DeadlinePart(PayloadPart):
     after: str | None = None
     laxity_seconds: int | None = None
     missed: Literal[True] | None = None
-
-    @classmethod
-    def of(cls, task: Task, run: Run, now: datetime) -> Self | None:
-        """Return the deadline of a run; None where it has none, or counts from when the run can start."""
-        if run.deadline is None or counts_from_its_turn(task, run):
-            return None
-        spare = run.deadline - (run.ended_at or now)
-        return cls(
-            utc=times.utc(run.deadline),
-            local=run.deadline.astimezone(zones.load(task.timezone)).isoformat(timespec="seconds"),
-            text=times.describe_deadline(run.deadline, run.scheduled_for, task.timezone),
-            type=kind_word(task.deadline_type, task.penalty),
-            after=times.length(task.deadline_after) if task.deadline_after else None,
-            laxity_seconds=int((spare - reserved_duration(task, run)).total_seconds()) if run.state in OPEN else None,
-            missed=(spare < timedelta(0) or was_dropped(run)) or None,
-        )
 
 
 class ExtraRun(PayloadPart):
