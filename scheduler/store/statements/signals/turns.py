@@ -46,6 +46,7 @@ _WAIT = Batch(
         state=State.WAITING,
         wake_at=null(),
         first_ready_at=null(),
+        deadline=bindparam("due_by"),
         drop_at=bindparam("drop"),
         listed_at=bindparam("listed"),
     )
@@ -64,7 +65,9 @@ def take_back(connection: Connection, task_ids: Sequence[str], now: datetime) ->
         connection, [(task, run) for task, run in steps if run.id in unanswered or not _is_before_turn(run)]
     )
     again = [without_early_deadline(task, _before_turn(run)) for task, run in lost]
-    values = [{"run_id": run.id, "drop": run.drop_at, "listed": listed_at(run)} for run in again]
+    values = [
+        {"run_id": run.id, "due_by": run.deadline, "drop": run.drop_at, "listed": listed_at(run)} for run in again
+    ]
     exactly(len(values), _WAIT.run(connection, values))
     own_waits.forget_without_event(connection, [run.id for run in again])
     questions.withdraw(connection, [(run.id, run.state) for run in again], now)

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 import pytest
-from duetime.scheduler.errors import Refused
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.actions import change_token, undo_change
 from duetime.scheduler.outcomes import Done
@@ -56,9 +56,9 @@ class Model:
     cancelled: datetime | None = None
 
     def ask(self, now: datetime) -> None:
-        span = self.ends - self.asked
-        self.state, self.answer, self.asked = State.WAITING, None, now
-        self.ends = self.ends if self.ends > now else now + span
+        self.state, self.answer = State.WAITING, None
+        if self.ends <= now:  # else it is open until its end, which is no shorter question
+            self.asked, self.ends = now, now + (self.ends - self.asked)
 
     def give(self, answer: ApprovalAnswer, now: datetime) -> bool:
         """Answer; return whether that is accepted."""
@@ -149,7 +149,7 @@ class Walk:
 def _accepted(step: Callable[[], None]) -> bool:
     try:
         step()
-    except Refused:
+    except (Refused, InvalidArgument):
         return False
     return True
 

@@ -57,6 +57,18 @@ def sound(desk: Desk) -> None:
     assert desk.store.dependencies.repair(limit=99) == 0, "nothing is left to be followed"
 
 
+def test_a_step_that_waits_for_its_turn_again_has_no_deadline_before_it(desk: Desk) -> None:
+    steps: Any = [{"name": "load"}, {"name": "mail", "after": ["load"], "after_failure": "run_anyway"}]
+    steps[-1] |= {"deadline": "1 hour", "deadline_type": "hard", "wait_for": {"event": "go", "timeout": "2 hours"}}
+    chain_id = desk.scheduler.schedule("Report", repeat="daily at 9:00", steps=steps).record.task.id
+    load, mail = desk.scheduler.ends.tasks_of(chain_id)
+    cancelled = desk.scheduler.cancel(load)
+    assert desk.scheduler.get(mail).record.run.deadline == at(10)
+    desk.scheduler.act(load, "undo", undo=cancelled.undo)
+    run = desk.scheduler.get(mail).record.run
+    assert (run.state, run.deadline, run.drop_at) == (State.WAITING, None, None)
+
+
 @pytest.mark.parametrize("chain", [True, False], ids=["chain", "tasks"])
 @pytest.mark.parametrize("policy", ["fail", "skip"])
 @pytest.mark.parametrize("again", ["now", "in 1 hour"])
