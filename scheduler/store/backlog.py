@@ -53,29 +53,29 @@ class Backlog:
 
     def waiting(self, now: datetime) -> dict[Tier, Waiting]:
         """Return the runs of each tier that are ready, or due and not ready yet; those of paused tasks do not wait."""
-        return self._database.read(lambda connection: _waiting(connection, now))
+        return self._database.look(lambda connection: _waiting(connection, now))
 
     def open_runs(self) -> dict[tuple[State, Tier], int]:
         """Count open runs by state and tier: `MAX_BACKLOG_RUNS` without a timer and as many with the next, at most.
 
         Runs of paused tasks are left out: see `paused_runs`.
         """
-        return self._database.read(_open_runs)
+        return self._database.look(_open_runs)
 
     def paused_runs(self) -> dict[Tier, int]:
         """Count open runs of paused tasks by tier, `MAX_BACKLOG_RUNS` at most."""
-        return self._database.read(_paused_runs)
+        return self._database.look(_paused_runs)
 
     def recent_outcomes(self, now: datetime, window: timedelta) -> RecentOutcomes:
         """Count ends of runs and attempts since `now - window`; of the newest `MAX_BACKLOG_EVENTS` events at most."""
-        return self._database.read(lambda connection: _recent_outcomes(connection, now - window))
+        return self._database.look(lambda connection: _recent_outcomes(connection, now - window))
 
     def throughput(self, now: datetime) -> tuple[Throughput, ...]:
         """Count what came and went in the last minutes, in windows of 1, 5 and 15 minutes.
 
         Where too much happened for a window, it is shorter, and the last one.
         """
-        return self._database.read(lambda connection: _throughput(connection, now))
+        return self._database.look(lambda connection: _throughput(connection, now))
 
 
 def _waiting(connection: Connection, now: datetime) -> dict[Tier, Waiting]:

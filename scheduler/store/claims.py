@@ -99,7 +99,7 @@ class Claims:
 
     def note_paused(self, *, limit: int) -> int:
         """Remove at most `limit` overdue runs of paused tasks from the timers until a resume; return how many."""
-        if not self._database.read(lambda each: ready_runs.overdue_paused(each, 1, self._now())):
+        if not self._database.look(lambda each: ready_runs.overdue_paused(each, 1, self._now())):
             return 0
         return self._database.write(lambda each: ready_runs.note_paused(each, limit, self._now()), durable=False)
 
@@ -116,7 +116,7 @@ class Claims:
 
     def fail_damaged(self) -> list[str]:
         """End as failed the open runs that no timer, queue or lease can find, and return them."""
-        found = self._database.read(repair.unfound)
+        found = self._database.look(repair.unfound)
 
         def work(only: Only) -> list[Expired]:
             wanted = sorted(only or found)
@@ -131,11 +131,11 @@ class Claims:
 
     def never_started(self, run_ids: Sequence[str]) -> int:
         """Return how many of these runs are ready for their first attempt."""
-        return self._database.read(lambda connection: ready_runs.never_started(connection, run_ids))
+        return self._database.look(lambda connection: ready_runs.never_started(connection, run_ids))
 
     def running(self, *, limit: int, after: str | None = None) -> list[RunningRun]:
         """Return running runs by id, after the id `after`; a rebuilt queue leases them again."""
-        return self._database.read(lambda connection: ready_runs.running(connection, limit, after))
+        return self._database.look(lambda connection: ready_runs.running(connection, limit, after))
 
     def start(
         self,
@@ -169,7 +169,7 @@ class Claims:
             return self._commits.write(lambda each: expire.expire(each, only, limit, conclude, self._now(), held=held))
 
         lost = partial(expire.lost, limit=limit, now=self._now(), held=held)
-        return collect(self._database, work, lost, _NOT_EXPIRED) if not held or self._database.read(lost) else []
+        return collect(self._database, work, lost, _NOT_EXPIRED) if not held or self._database.look(lost) else []
 
     def relax(self, *, limit: int) -> list[ReadyRun]:
         """Mark at most `limit` soft runs as past `drop_at`; return the ready ones, whose key must change."""
@@ -192,7 +192,7 @@ class Claims:
 
     def unwanted(self, run_ids: Sequence[str], *, worker: str) -> set[str]:
         """Return the runs to stop: a cancel was requested, or another worker owns them."""
-        return self._database.read(partial(leases.unwanted, run_ids=run_ids, worker=worker)) if run_ids else set()
+        return self._database.look(partial(leases.unwanted, run_ids=run_ids, worker=worker)) if run_ids else set()
 
     def settle(self, settlements: Sequence[Settlement], *, again: bool = False) -> list[Verdict]:
         """Store the ends of attempts with all their consequences; return one verdict per settlement, in order.

@@ -102,7 +102,7 @@ class History:
     def not_run(self, tenant: str, task_id: str) -> Run | None:
         """Return the newest run of a task that was left out, with why: an answer, or none, or no event."""
         given = {"task_id": task_id, "tenant": tenant}
-        found = self._database.read(lambda connection: unreadable.values(connection, _NOT_RUN, Run, RUN_FIELDS, given))
+        found = self._database.look(lambda connection: unreadable.values(connection, _NOT_RUN, Run, RUN_FIELDS, given))
         return found[0][0] if found else None
 
     def failed_attempt(self, tenant: str, run_ids: Sequence[str]) -> Attempt | None:
@@ -111,12 +111,12 @@ class History:
         source = tracebacks.join(runs, runs.c.id == tracebacks.c.run_id)
         statement = _newest(select(*ATTEMPT_FIELDS, tracebacks.c.text).select_from(source).where(*failed)).limit(1)
         columns = [*ATTEMPT_FIELDS, tracebacks.c.text]
-        found = self._database.read(lambda connection: unreadable.values(connection, statement, Attempt, columns))
+        found = self._database.look(lambda connection: unreadable.values(connection, statement, Attempt, columns))
         return found[0][0] if found else None
 
     def latest(self) -> int:
         """Return the id of the newest event of any tenant, 0 when there is none."""
-        return self._database.read(latest)
+        return self._database.look(latest)
 
     def last_id(self) -> int:
         """Return the last id that an event got, 0 before the first: only a restored backup has a lower one.
@@ -131,7 +131,7 @@ class History:
 
     def since(self, event_id: int, *, limit: int = 500) -> list[Event]:
         """Return the events of all tenants after `event_id`, oldest first; repeated polls return each exactly once."""
-        return self._database.read(lambda connection: since(connection, event_id, limit))
+        return self._database.look(lambda connection: since(connection, event_id, limit))
 
     def cursor_at(self, tenant: str, event_id: int) -> str:
         """Return an encrypted name of the place behind an event, for who reads the events of a tenant as they come."""
@@ -144,7 +144,7 @@ class History:
     def tenants(self, task_ids: Collection[str]) -> Mapping[str, str]:
         """Return the tenant of each of these tasks that exists, for change notifications."""
         statement = select(tasks.c.id, tasks.c.tenant).where(tasks.c.id.in_(list(task_ids)))
-        return self._database.read(lambda connection: {str(key): owner for key, owner in connection.execute(statement)})
+        return self._database.look(lambda connection: {str(key): owner for key, owner in connection.execute(statement)})
 
     def chains(self, task_ids: Collection[str]) -> Mapping[str, str]:
         """Return the chain of those of these tasks that are steps, for change notifications."""

@@ -39,20 +39,20 @@ class Inbox:
         values |= {"run_id": run_id} if run_id is not None else {}
         values |= {"of": of, "beginning": f"{escaped(of)}%"} if of is not None else {}
         statement = _unread(of_run=run_id is not None, of_task=of is not None)
-        return self._database.read(lambda connection: _messages(connection, statement, values))
+        return self._database.look(lambda connection: _messages(connection, statement, values))
 
     def has(self, tenant: str, user: str, beginning: str) -> bool:
         """Whether the user has a message, read or not, whose id begins so."""
         begins = inbox.c.id.like(f"{escaped(beginning)}%", escape=ESCAPE)
         statement = _of(select(inbox.c.id).where(begins), tenant, user).limit(1)
-        return is_id(beginning) and self._database.read(
+        return is_id(beginning) and self._database.look(
             lambda connection: connection.execute(statement).first() is not None
         )
 
     def of_runs(self, run_ids: Sequence[str]) -> list[InboxMessage]:
         """Return the messages of these runs, of all tenants, for change notifications."""
         statement = select(*MESSAGE_FIELDS).where(inbox.c.run_id.in_(list(run_ids))).order_by(*_NEWEST_FIRST)
-        return self._database.read(lambda connection: _messages(connection, statement))
+        return self._database.look(lambda connection: _messages(connection, statement))
 
     def mark_read(self, tenant: str, user: str, ids: Sequence[str] | None = None, *, task_id: str | None = None) -> int:
         """Mark these messages, or all (of a task), as read; return how many were unread."""

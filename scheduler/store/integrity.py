@@ -71,7 +71,7 @@ class Integrity:
         for table in Base.metadata.sorted_tables:
             read, found = self._damaged_in(table, most)
             rows, findings = rows + read, findings + found
-        failed = self._database.read(lambda connection: unreadable.rows(connection, _FAILED))
+        failed = self._database.look(lambda connection: unreadable.rows(connection, _FAILED))
         return Damaged(rows, tuple(findings), tuple(dict.fromkeys(row.task_id for row in failed)))
 
     def _damaged_in(self, table: Table, most: int | None) -> tuple[int, list[Finding]]:
@@ -93,7 +93,7 @@ class Integrity:
         ]
 
     def _read(self, statement: Select[Any]) -> tuple[list[Any], bool]:
-        return self._database.read(lambda connection: unreadable.every(connection, statement))
+        return self._database.look(lambda connection: unreadable.every(connection, statement))
 
     def _pages(self, of: _Table) -> Iterator[Sequence[Row[Any]]]:
         page: Sequence[Row[Any]] = ()

@@ -78,14 +78,14 @@ class Pools:
     def all(self) -> list[StoredPool]:
         """Return the existing pools by name."""
         statement = _ALL.where(_THERE)
-        return self._database.read(
+        return self._database.look(
             lambda connection: [StoredPool(*row) for row in unreadable.rows(connection, statement)]
         )
 
     def removed(self) -> set[str]:
         """Return the names of removed pools."""
         statement = select(pools.c.name).where(pools.c.spec.is_(None))
-        return self._database.read(lambda connection: set(connection.execute(statement).scalars()))
+        return self._database.look(lambda connection: set(connection.execute(statement).scalars()))
 
     def revision(self) -> int:
         """Return a number that rises with each change of a pool; 0 before the first."""
@@ -93,7 +93,7 @@ class Pools:
 
     def get(self, name: str) -> StoredPool | None:
         """Return an existing pool."""
-        return self._database.read(lambda connection: _existing(connection, name))
+        return self._database.look(lambda connection: _existing(connection, name))
 
     def put(self, name: str, spec: Spec, act: AuditEntry, *, based_on: int | None = None) -> StoredPool:
         """Create or replace a pool, with the audit entry of the act. An unchanged pool keeps its revision.

@@ -37,5 +37,5 @@ class Runners:
 
     def current(self) -> RunnerRecord | None:
         """Return the newest runner, whether or not its process still lives; None before the first."""
-        row = self._database.read(lambda connection: connection.execute(_CURRENT).first())
+        row = self._database.look(lambda connection: connection.execute(_CURRENT).first())
         return None if row is None else RunnerRecord(*row)

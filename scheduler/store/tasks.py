@@ -99,11 +99,11 @@ class Tasks:
 
     def keyed(self, tenant: str, names: Sequence[str]) -> dict[str, str]:
         """Return the task of each of the keys that is stored, expired or not."""
-        return self._database.read(lambda connection: idempotency.tasks_of(connection, tenant, names))
+        return self._database.look(lambda connection: idempotency.tasks_of(connection, tenant, names))
 
     def check(self, tenant: str, admission: Admission) -> None:
         """Check the quotas of a tenant for what is stored later; calls at the same time may pass together."""
-        self._database.look(lambda connection: admission(TenantCounts(connection, tenant, self._now())))
+        self._database.read(lambda connection: admission(TenantCounts(connection, tenant, self._now())))
 
     def get(self, tenant: str, task_id: str, *, revision: int | None = None) -> TaskRecord:
         """Return one task; raises `TaskNotFound`, with the tenant's closest ids, and `StaleRevision`."""
@@ -122,11 +122,11 @@ class Tasks:
 
         A `tenant` of None stands for all tenants.
         """
-        return self._database.read(lambda connection: read.titles(connection, tenant, task_ids))
+        return self._database.look(lambda connection: read.titles(connection, tenant, task_ids))
 
     def of_runs(self, tenant: str, run_ids: Sequence[str]) -> dict[str, Known]:
         """Return title and task by run, for runs of this tenant."""
-        return self._database.read(lambda connection: read.of_runs(connection, tenant, run_ids))
+        return self._database.look(lambda connection: read.of_runs(connection, tenant, run_ids))
 
     def page(
         self, tenant: str, where: TaskFilter, *, limit: int, cursor: str | None = None

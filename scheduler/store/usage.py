@@ -57,11 +57,11 @@ class Usage:
     def cost_since(self, tenant: str, start: datetime) -> int:
         """Return what attempts of a tenant cost that ended since an instant, in millionths."""
         of_tenant = {"of_tenant": tenant, "start": start}
-        return int(self._database.read(lambda connection: connection.execute(_COST, of_tenant).scalar()) or 0)
+        return int(self._database.look(lambda connection: connection.execute(_COST, of_tenant).scalar()) or 0)
 
     def cost_of(self, run_id: str) -> int | None:
         """Return what the attempts of a run cost, in millionths; None where it used no pool with a price."""
-        found: int | None = self._database.read(
+        found: int | None = self._database.look(
             lambda connection: connection.execute(_OF_RUN, {"of_run": run_id}).scalar()
         )
         return None if found is None else int(found)
@@ -83,9 +83,9 @@ class Usage:
     def first(self, pool: str) -> datetime | None:
         """Return the time of the first recorded use of a pool, or of any pool of a template; None without one."""
         if not pool.endswith(TEMPLATE_SUFFIX):
-            return self._database.read(lambda connection: connection.execute(_FIRST, {"of_pool": pool}).scalar())
+            return self._database.look(lambda connection: connection.execute(_FIRST, {"of_pool": pool}).scalar())
         of_template = {"prefix": pool[:-1]}
-        firsts = self._database.read(lambda it: it.execute(_FIRST_OF_TEMPLATE, of_template).scalars().all())
+        firsts = self._database.look(lambda it: it.execute(_FIRST_OF_TEMPLATE, of_template).scalars().all())
         return min((at for at in firsts if at is not None), default=None)
 
 

@@ -126,14 +126,14 @@ class Workers:
 
     def active_runs(self) -> Mapping[str, int]:
         """Return the number of running runs by worker, counted from the runs themselves."""
-        return self._database.read(
+        return self._database.look(
             lambda connection: {str(name): count for name, count in unreadable.rows(connection, _IN_HAND)}
         )
 
     def runs(self, *, limit: int = MAX_WORKER_RUNS) -> list[WorkerRun]:
         """Return runs that are running now, of all tenants, the longest running first."""
         statement = _RUNS.limit(limit)
-        return self._database.read(
+        return self._database.look(
             lambda connection: [WorkerRun(*row) for row in unreadable.rows(connection, statement)]
         )
 

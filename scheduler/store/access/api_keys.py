@@ -72,7 +72,7 @@ class ApiKeys:
     def all(self, tenant: str | None = None) -> list[ApiKey]:
         """Return the keys, of one tenant or of all, revoked and expired ones included."""
         statement = _ALL if tenant is None else _ALL.where(api_keys.c.tenant == tenant)
-        return self._database.read(lambda connection: _keys(connection, statement))
+        return self._database.look(lambda connection: _keys(connection, statement))
 
     def revoke(self, key_id: str, act: AuditEntry | None = None) -> ApiKey:
         """Revoke a key at once and for ever; a revoked one stays as it is. Raises KeyNotFound."""

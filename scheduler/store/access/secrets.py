@@ -84,7 +84,7 @@ class Secrets:
     def all(self, tenant: str | None = None) -> list[Secret]:
         """Return the secrets of one tenant or of all, with their values encrypted."""
         statement = _ALL if tenant is None else _ALL.where(secrets.c.tenant == tenant)
-        return self._database.read(
+        return self._database.look(
             lambda connection: [Secret(*row) for row in unreadable.rows(connection, statement, {})]
         )
 

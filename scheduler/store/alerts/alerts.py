@@ -29,7 +29,7 @@ class Alerts:
         """Return every alert that is kept and that can be read."""
         columns = (alerts.c.rule, alerts.c.key, alerts.c.phase, alerts.c.since, alerts.c.value)
         statement = select(*columns).order_by(alerts.c.rule, alerts.c.key)
-        rows = self._database.read(lambda connection: unreadable.rows(connection, statement))
+        rows = self._database.look(lambda connection: unreadable.rows(connection, statement))
         known = [row for row in rows if row.phase in _PHASES]
         return [Alert(rule, key, Phase(phase), since, value) for rule, key, phase, since, value in known]
 
@@ -48,7 +48,7 @@ class Alerts:
         """Return the last notice of each alert in each channel."""
         table = alert_notices.c
         columns = (table.rule, table.key, table.channel, table.told, table.told_at, table.tries, table.try_at)
-        rows = self._database.read(lambda connection: unreadable.rows(connection, select(*columns)))
+        rows = self._database.look(lambda connection: unreadable.rows(connection, select(*columns)))
         return {
             (rule, key, channel): Notice(Phase(phase) if phase in _PHASES else None, sent_at, tries, try_at)
             for rule, key, channel, phase, sent_at, tries, try_at in rows

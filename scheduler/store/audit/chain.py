@@ -35,7 +35,7 @@ class AuditChain:
 
     def heads(self, tenant: str | None = None) -> list[Head]:
         """Return the end of each chain, or that of one tenant, for keeping elsewhere."""
-        found = self._database.read(seal.heads)
+        found = self._database.look(seal.heads)
         return [head for head in found.values() if tenant in (None, head.tenant)]
 
     def verify(

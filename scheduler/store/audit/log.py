@@ -67,7 +67,7 @@ class AuditLog:
         def work(connection: Connection) -> list[AuditEntry]:
             return [entry for entry, _ in unreadable.values(connection, statement, AuditEntry, entries.ENTRY_FIELDS)]
 
-        found = self._database.read(work)
+        found = self._database.look(work)
         if len(found) <= limit:
             return AuditPage(tuple(found))
         last = found[limit - 1]

@@ -77,7 +77,7 @@ class Batches:
 
     def stored(self, tenant: str, token: str) -> list[StoredBatch]:
         """Return the transactions of a call by the token of its undo; none when the token is unknown or too old."""
-        return self._database.read(lambda connection: undo_records.stored(connection, tenant, token, self._now()))
+        return self._database.look(lambda connection: undo_records.stored(connection, tenant, token, self._now()))
 
     def latest(self, tenant: str, repeat_name: str) -> list[StoredBatch]:
         """Return the transactions of the latest call of this name, as `stored` does."""
@@ -91,7 +91,7 @@ class Batches:
 
     def is_changed_since(self, batches: Sequence[StoredBatch], actor: str) -> bool:
         """Whether the actor has changed a task of a call in another way since the last of its transactions."""
-        return self._database.read(lambda connection: undo_records.is_changed_since(connection, batches, actor))
+        return self._database.look(lambda connection: undo_records.is_changed_since(connection, batches, actor))
 
     def related(self, tenant: str, task_ids: Sequence[str]) -> list[tuple[str, str]]:
         """Return pairs of tasks whose changes follow from one another, and of steps with their chains."""

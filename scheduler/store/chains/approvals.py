@@ -51,7 +51,7 @@ class Approvals:
 
     def answered(self, tenant: str, run_id: str) -> Approval | None:
         """Return the last answered question of a run's handler."""
-        return self._database.read(lambda connection: questions.answered(connection, tenant, run_id))
+        return self._database.look(lambda connection: questions.answered(connection, tenant, run_id))
 
     def answer(
         self,
@@ -157,11 +157,11 @@ class Approvals:
 
     def approved(self, tenant: str, run_ids: Sequence[str]) -> Mapping[str, Approval]:
         """Return those of the runs that were approved before they started, each with its answer."""
-        return self._database.read(lambda connection: questions.approved(connection, tenant, run_ids))
+        return self._database.look(lambda connection: questions.approved(connection, tenant, run_ids))
 
     def rejected(self, tenant: str, run_ids: Sequence[str]) -> set[str]:
         """Return those of the runs that were rejected before they started."""
-        return self._database.read(lambda connection: questions.rejected(connection, tenant, run_ids))
+        return self._database.look(lambda connection: questions.rejected(connection, tenant, run_ids))
 
     def expire(self, *, limit: int) -> list[str]:
         """Give the default answer to at most `limit` questions whose deadline has passed; return their tasks.

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from duetime.scheduler.chain.dependency import Upstream
+from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.run_records import Failure, Waiter
 from duetime.scheduler.store.chains import unfollowed_ends
 from duetime.scheduler.store.chains.commits import Commits
@@ -38,7 +39,8 @@ class Dependencies:
 
     def known(self, tenant: str, task_ids: Sequence[str]) -> Mapping[str, Upstream]:
         """Return those of these tasks that the tenant has, and the steps of its chains among them."""
-        return self._database.look(lambda connection: upstreams.known(connection, tenant, task_ids))
+        ask = self._database.read if any(map(is_chain_id, task_ids)) else self._database.look
+        return ask(lambda connection: upstreams.known(connection, tenant, task_ids))
 
     def upstreams(self, tenant: str, task_id: str) -> Sequence[Upstream]:
         """Return the upstreams of a task, the oldest first."""
@@ -50,7 +52,7 @@ class Dependencies:
 
     def failure(self, tenant: str, task_id: str) -> Failure | None:
         """Return the failure that made a task, None for any other task."""
-        return self._database.read(lambda connection: follow_ups.failure(connection, tenant, task_id))
+        return self._database.look(lambda connection: follow_ups.failure(connection, tenant, task_id))
 
     def made_by_failures(self, tenant: str, task_id: str) -> Sequence[TaskRecord]:
         """Return the newest tasks that failures of a task have made."""
@@ -73,7 +75,7 @@ class Dependencies:
 
     def _follow_up(self, find: Find, go_on: GoOn, limit: int, blame: Blame) -> int:
         """Look for such ends in a read transaction, and take the write lock only where there are any."""
-        found = list(self._database.read(lambda connection: find(connection, limit)))
+        found = list(self._database.look(lambda connection: find(connection, limit)))
 
         def work(only: Only) -> int:
             return self._commits.write(lambda connection: go_on(connection, only or found, limit, self._now()))

@@ -150,7 +150,7 @@ class Postgres(Database):
             at = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
             return Sample(at, asked_at, time.monotonic())
 
-        return self.read(work)
+        return self.look(work)
 
     def identity(self) -> str:
         """Return a name that no other database on any server has; empty where it cannot be determined."""

@@ -129,7 +129,7 @@ def repair(database: Database) -> bool:
 
     All keep their order. Several processes may call this at once, while others write: one moves, the others wait.
     """
-    if not isinstance(database, Postgres) or not database.read(_found).restored:
+    if not isinstance(database, Postgres) or not database.look(_found).restored:
         return False
     moved = database.write(_move)
     if moved:

@@ -111,7 +111,7 @@ class DeadLetters:
         Of all tenants for None.
         """
         number = selection.counted(tenant, where, replayed_below)
-        return self._database.read(lambda connection: connection.execute(select(number)).scalar_one())
+        return self._database.look(lambda connection: connection.execute(select(number)).scalar_one())
 
     def counts(self, tenant: str, where: DeadLetterFilter, *, replayed_below: int) -> tuple[int, ...]:
         """Return `count` of all that match and of those with fewer replays, both as they are at one moment."""
@@ -124,7 +124,7 @@ class DeadLetters:
         every = select(*selection.LETTER_KEY).where(*conditions).order_by(*selection.LETTER_KEY).limit(LETTERS_PER_READ)
         types = [column.type for column in selection.LETTER_KEY]
         statement = every
-        while found := self._database.read(partial(_rows, statement=statement)):
+        while found := self._database.look(partial(_rows, statement=statement)):
             yield from (run_id for _, run_id in found)
             statement = every.where(tuple_(*selection.LETTER_KEY) > tuple_(*found[-1], types=types))
 
@@ -162,7 +162,7 @@ class DeadLetters:
 
     def open_tasks(self, tenant: str, run_ids: Sequence[str]) -> dict[str, TriedLetter]:
         """Return the task of each letter that is open, and why the others cannot be closed."""
-        rows = self._database.read(lambda connection: _letters(connection, tenant, run_ids))
+        rows = self._database.look(lambda connection: _letters(connection, tenant, run_ids))
         found = dict[str, TriedLetter]()
         for run_id in run_ids:
             try:
@@ -173,15 +173,15 @@ class DeadLetters:
 
     def open_runs(self, tenant: str, task_ids: Sequence[str]) -> dict[str, frozenset[str]]:
         """Return the runs with an open letter of these tasks, by task."""
-        return self._database.read(lambda connection: selection.open_runs(connection, tenant, task_ids))
+        return self._database.look(lambda connection: selection.open_runs(connection, tenant, task_ids))
 
     def failed_runs(self, tenant: str, task_ids: Sequence[str]) -> dict[str, Run]:
         """Return the runs of the newest open letters of these tasks, by task."""
-        return self._database.read(lambda connection: ends.failed_runs(connection, tenant, task_ids))
+        return self._database.look(lambda connection: ends.failed_runs(connection, tenant, task_ids))
 
     def replays(self, run_ids: Collection[str]) -> dict[str, int]:
         """Return how many replays led to each of these runs, without those of none."""
-        return self._database.read(lambda connection: selection.replays(connection, run_ids))
+        return self._database.look(lambda connection: selection.replays(connection, run_ids))
 
     def closed_by(self, tenant: str, key: ClosingKey, most: int) -> EarlierClosing:
         """Return up to `most` letters that calls with this key closed. Raises `ClosingConflict` for another call's."""

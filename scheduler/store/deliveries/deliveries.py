@@ -161,7 +161,7 @@ class Deliveries:
     def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
         """Return deliveries that are due, each with its message: the longest due of each channel, then its next."""
         due = {"now": self._now(), "most": limit}
-        rows, some_damaged = self._database.read(lambda connection: unreadable.every(connection, _DUE, due))
+        rows, some_damaged = self._database.look(lambda connection: unreadable.every(connection, _DUE, due))
         if some_damaged:
             self._fail([row[0] for row in rows if is_damaged(row[:-2])])
             rows = [row for row in rows if not is_damaged(row[:-2])]
@@ -189,7 +189,7 @@ class Deliveries:
     def unverified(self, ids: Sequence[str]) -> set[str]:
         """Return those of the deliveries whose runs succeeded without what their tasks expect."""
         values = {"ids": list(ids)}
-        return self._database.read(lambda connection: set(connection.execute(_UNVERIFIED, values).scalars()))
+        return self._database.look(lambda connection: set(connection.execute(_UNVERIFIED, values).scalars()))
 
     def urgent(self, until: Mapping[str, datetime]) -> set[str]:
         """Return those of the deliveries that cannot wait until then.
@@ -198,7 +198,7 @@ class Deliveries:
         hard deadline that is still to come and passes by then is as urgent: after it the outcome is worthless.
         """
         values = {"ids": list(until), "now": self._now()}
-        rows = self._database.read(lambda connection: connection.execute(_URGENT, values).all())
+        rows = self._database.look(lambda connection: connection.execute(_URGENT, values).all())
         ends = [(delivery_id, [at for at in ends if at is not None]) for delivery_id, *ends in rows]
         return {delivery_id for delivery_id, times in ends if not times or min(times) <= until[delivery_id]}
 

@@ -64,7 +64,7 @@ class UserQuietHours:
         """Return what the users of one tenant have set, or those of all."""
         statement = select(*_COLUMNS).order_by(quiet_hours.c.tenant, quiet_hours.c.user)
         statement = statement if tenant is None else statement.where(quiet_hours.c.tenant == tenant)
-        rows = self._database.read(lambda connection: unreadable.rows(connection, statement, {}))
+        rows = self._database.look(lambda connection: unreadable.rows(connection, statement, {}))
         return [StoredQuietHours(*row) for row in rows]
 
     def texts(self, users: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:

@@ -121,7 +121,7 @@ class ClaimedRuns:
             claim = Claim(run, task, row.worker, row.reserved or {}, row.token or "")
             return HeldRun(claim, row.attempt_started_at, row.lease_until)
 
-        return self._database.read(work)
+        return self._database.look(work)
 
     def ended(self, run_id: str, attempt: int) -> EndedAttempt | None:
         """Return how an attempt of a run ended; None where there was no such attempt."""
@@ -140,14 +140,14 @@ class ClaimedRuns:
     def owners(self, run_ids: Collection[str]) -> Mapping[str, RunOwner]:
         """Return the tenants and actions of runs."""
         wanted = {"run_ids": list(run_ids)}
-        return self._database.read(
+        return self._database.look(
             lambda connection: {run_id: RunOwner(*row) for run_id, *row in unreadable.rows(connection, _OWNERS, wanted)}
         )
 
     def ready_lanes(self, actions: Collection[str]) -> list[tuple[str, str]]:
         """Return those of some actions, each with its tenant, that have ready runs."""
         wanted = {"actions": list(actions)}
-        return self._database.read(
+        return self._database.look(
             lambda connection: [(action, tenant) for action, tenant in connection.execute(_READY_LANES, wanted)]
         )
 

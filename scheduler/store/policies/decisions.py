@@ -71,7 +71,7 @@ class Decisions:
         return next(iter(self._read(_of_tenant(tenant).where(decisions.c.id == decision_id))), None)
 
     def _read(self, statement: Select[Any]) -> list[Decision]:
-        rows = self._database.read(lambda connection: unreadable.rows(connection, statement))
+        rows = self._database.look(lambda connection: unreadable.rows(connection, statement))
         return [_decision(row) for row in rows if not is_damaged(row)]
 
 

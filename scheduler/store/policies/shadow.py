@@ -31,7 +31,7 @@ class ShadowPolicies:
             found = unreadable.values(connection, select(*_COLUMNS), ShadowPolicy, _COLUMNS)
             return [shadow for shadow, _ in found]
 
-        return next(iter(self._database.read(work)), None)
+        return next(iter(self._database.look(work)), None)
 
     def set(self, content: Mapping[str, Json], act: AuditEntry) -> ShadowPolicy:
         """Store a shadow in place of any other."""

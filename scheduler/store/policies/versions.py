@@ -38,11 +38,11 @@ class PolicyVersions:
     def newest(self, limit: int) -> list[PolicyVersion]:
         """Return the newest versions, the one in force first."""
         statement = _NEWEST_FIRST.limit(limit)
-        return self._database.read(lambda connection: _read(connection, statement))
+        return self._database.look(lambda connection: _read(connection, statement))
 
     def get(self, version: int) -> PolicyVersion | None:
         statement = _NEWEST_FIRST.where(policies.c.version == version)
-        return next(iter(self._database.read(lambda connection: _read(connection, statement))), None)
+        return next(iter(self._database.look(lambda connection: _read(connection, statement))), None)
 
     def add(self, content: Mapping[str, Json], act: AuditEntry, *, based_on: int) -> PolicyVersion | None:
         """Store the next version with the audit entry of the act; None unless it is based on the version in force."""

@@ -183,7 +183,7 @@ class Retention:
 
     def last_sweeps(self) -> dict[RetentionKind, LastSweep]:
         """Return the last sweep of each kind that had one."""
-        found = self._database.read(lambda connection: connection.execute(select(*sweeps.c)).all())
+        found = self._database.look(lambda connection: connection.execute(select(*sweeps.c)).all())
         known = set(RetentionKind)
         return {
             RetentionKind(row.kind): LastSweep(RetentionKind(row.kind), *row[1:]) for row in found if row.kind in known

@@ -51,7 +51,7 @@ class FireAddresses:
 
     def of_task(self, tenant: str, task_id: str) -> FireAddress | None:
         """Return the address of a task."""
-        return self._database.read(lambda connection: _of_task(connection, tenant, task_id))
+        return self._database.look(lambda connection: _of_task(connection, tenant, task_id))
 
     def add(self, address: FireAddress, entry: AuditEntry, *, renew: bool) -> None:
         """Store the address of a task; one that it has is replaced if it is to be renewed, and else refused.

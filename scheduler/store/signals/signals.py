@@ -54,7 +54,7 @@ class Signals:
         """Return the open waits of those of these tasks and runs that the tenant has."""
         if not waiter_ids:
             return {}
-        return self._database.read(lambda connection: kept_waits.open_of(connection, tenant, waiter_ids))
+        return self._database.look(lambda connection: kept_waits.open_of(connection, tenant, waiter_ids))
 
     def wait_of_run(self, tenant: str, task_id: str, run_id: str) -> KeptWait | None:
         """Return what a run waits or has waited for last: what its handler asked for, else what its task did."""

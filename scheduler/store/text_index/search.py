@@ -59,4 +59,4 @@ class Search:
 
     def knows_letters(self) -> bool:
         """Whether an index that exists also finds words in other letters than a to z."""
-        return not self._on_server or self._database.read(trigrams.knows_letters)
+        return not self._on_server or self._database.look(trigrams.knows_letters)

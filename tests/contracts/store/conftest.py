@@ -16,7 +16,7 @@ from sqlalchemy import make_url
 
 from tests import services
 from tests.builders import Clock
-from tests.contracts.store import files, sessions
+from tests.contracts.store import files, looks, sessions
 from tests.contracts.store.databases import DATABASES, SQLITE, on_sqlite
 from tests.invariants import assert_sound
 
@@ -44,6 +44,7 @@ def postgres_tables(postgres_server: str) -> Iterator[str]:
     with services.postgres_database(postgres_server) as url:
         open_store(url).close()
         sessions.share(str(make_url(url).database))
+        looks.watch()
         yield url
         sessions.end()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.store.statements.signals.wait_rows import COLUMNS, WAITER_IDS, first_id, further, kept_wait
 from duetime.scheduler.waits.signal import KeptWait, SignalWait
-from sqlalchemy import Connection, Select, bindparam, false, select, true, update
+from sqlalchemy import Connection, Row, Select, bindparam, false, select, true, update
 
 WAITS_OF_TASKS = signal_waits.join(tasks, tasks.c.id == signal_waits.c.task_id)
 NEXT_LATE: Select[Any] = (
@@ -26,7 +26,7 @@ NEXT_LATE: Select[Any] = (
 """The time at which the next wait ends without its event."""
 
 _KEPT = COLUMNS.where(signal_waits.c.waiter_id.in_(WAITER_IDS))
-_OPEN_OF = _KEPT.where(signal_waits.c.tenant == bindparam("tenant"), OPEN_WAIT)
+_OF_WAITERS = _KEPT.where(signal_waits.c.tenant == bindparam("tenant"))
 _OF_TENANT = COLUMNS.where(
     signal_waits.c.tenant == bindparam("tenant"),
     signal_waits.c.task_id == bindparam("of_task"),
@@ -44,7 +44,8 @@ def kept(connection: Connection, waiter_ids: Sequence[str]) -> dict[str, KeptWai
     if not waiter_ids:
         return {}
     rows = unreadable.rows(connection, _KEPT, {"waiter_ids": list(waiter_ids)})
-    return _with_others(connection, {row.waiter_id: kept_wait(row) for row in rows})
+    others = unreadable.rows(connection, _KEPT, {"waiter_ids": further(row.waiter_id for row in rows)}) if rows else []
+    return _joined(rows, others)
 
 
 def of_waiter(connection: Connection, waiter_id: str) -> KeptWait | None:
@@ -52,10 +53,12 @@ def of_waiter(connection: Connection, waiter_id: str) -> KeptWait | None:
 
 
 def open_of(connection: Connection, tenant: str, waiter_ids: Sequence[str]) -> dict[str, KeptWait]:
-    """Return the open waits of those tasks and runs that the tenant has."""
-    values = {"tenant": tenant, "waiter_ids": list(waiter_ids)}
-    rows = unreadable.rows(connection, _OPEN_OF, values)
-    return _with_others(connection, {row.waiter_id: kept_wait(row) for row in rows})
+    """Return the open waits of those tasks and runs that the tenant has, by one statement."""
+    asked = {"tenant": tenant, "waiter_ids": [*waiter_ids, *further(waiter_ids)]}
+    rows = unreadable.rows(connection, _OF_WAITERS, asked)
+    first = set(waiter_ids)
+    found = [row for row in rows if row.waiter_id in first and row.closed_at is None]
+    return _joined(found, [row for row in rows if row.waiter_id not in first])
 
 
 def of_tenant(connection: Connection, tenant: str, task_id: str, waiter_id: str) -> KeptWait | None:
@@ -64,16 +67,13 @@ def of_tenant(connection: Connection, tenant: str, task_id: str, waiter_id: str)
     return kept_wait(rows[0]) if rows else None
 
 
-def _with_others(connection: Connection, found: dict[str, KeptWait]) -> dict[str, KeptWait]:
-    if not found:
-        return found
-    rows = unreadable.rows(connection, _KEPT, {"waiter_ids": further(found)})
+def _joined(rows: Iterable[Row[Any]], further_rows: Iterable[Row[Any]]) -> dict[str, KeptWait]:
+    """Return waits, each with the others of which any ends it too, in their order."""
     others: dict[str, list[SignalWait]] = {}
-    for row in sorted(rows, key=lambda row: str(row.waiter_id)):
+    for row in sorted(further_rows, key=lambda row: str(row.waiter_id)):
         others.setdefault(first_id(row.waiter_id), []).append(kept_wait(row).wait)
-    return {
-        name: replace(each, wait=replace(each.wait, others=tuple(others.get(name, ())))) for name, each in found.items()
-    }
+    found = ((row.waiter_id, kept_wait(row)) for row in rows)
+    return {name: replace(each, wait=replace(each.wait, others=tuple(others.get(name, ())))) for name, each in found}
 
 
 def move(connection: Connection, task_id: str, until: datetime) -> None:
