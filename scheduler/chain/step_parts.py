@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -57,6 +58,42 @@ def _is_retry(value: Any) -> bool:
     )
 
 
+_RETRIES: Final = frozenset({"retry", "retries", "max_retries", "maxretries"})
+"""Names of the attempts after the first one."""
+
+_MEANT_MEMBERS: Final = {
+    **{name: name for name in RETRY_BOUNDS},
+    **dict.fromkeys(("attempts", "tries", "count", "times", "limit", "maxattempts", *_RETRIES), "max_attempts"),
+    **dict.fromkeys(("backoff", "delay", "interval", "pause", "wait", "delay_seconds"), "backoff_seconds"),
+    "initial_backoff": "backoff_seconds",
+    **dict.fromkeys(("max_backoff", "max_delay", "max_interval", "cap"), "max_backoff_seconds"),
+}
+"""Names that other tools have for a member of a retry policy."""
+
+
+def meant_member(name: Any) -> tuple[str, int] | None:
+    """Return the member of a retry policy that a name most likely means, and what is added to its number."""
+    plain = str(name)[:40].strip().lower().replace("-", "_")
+    near = get_close_matches(plain, _MEANT_MEMBERS, n=1, cutoff=_MIN_SIMILARITY_RATIO)
+    known = plain if plain in _MEANT_MEMBERS else next(iter(near), "")
+    return (_MEANT_MEMBERS[known], int(known in _RETRIES)) if known else None
+
+
+def meant_retry(members: Mapping[Any, Any]) -> dict[str, int] | None:
+    """Return the numbers of a retry policy under the names that were meant, None where none is within its bounds."""
+    found = dict[str, int]()
+    for name, value in members.items():
+        meant = meant_member(name)
+        if meant is None or isinstance(value, bool) or not str(value).isdecimal():
+            continue
+        number = int(str(value)[:10]) + meant[1]
+        least, most = RETRY_BOUNDS[meant[0]]
+        found |= {meant[0]: number} if least <= number <= most else {}
+    if found.get("backoff_seconds", 0) > found.get("max_backoff_seconds", math.inf):
+        del found["max_backoff_seconds"]
+    return found or None
+
+
 _TEXT, TEXTS, _MOMENT = ("text", is_text), ("a list of texts", _are_texts), ("a time", _is_moment)
 STEP_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "name": _TEXT,
@@ -103,8 +140,10 @@ def _as_member(name: str) -> Callable[[Any], dict[str, Any] | None]:
 def _as_attempts(value: Any) -> dict[str, int] | None:
     """Return how many attempts a number or words mean: `3 times` come after the first one, `3 attempts` count it.
 
-    Text that is not understood asks for some.
+    Text that is not understood asks for some; an object has its numbers by name.
     """
+    if isinstance(value, Mapping):
+        return meant_retry(value)
     found = _ATTEMPTS.fullmatch(str(value).strip().lower())
     if found is None:
         return {"max_attempts": 3} if is_text(value) else None

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
+from duetime.scheduler.chain.step_parts import meant_member, meant_retry
 from duetime.scheduler.request import RETRY_ACCEPTED, RETRY_BOUNDS
 from duetime.scheduler.rules.failures.retry_words import retry_members, seconds_in_words, understood
 from duetime.scheduler.task import Json
-from duetime.tools.arguments.types import MIN_SIMILARITY_RATIO, Object, Whole, from_json_text, is_blank, named
+from duetime.tools.arguments.types import Object, Whole, from_json_text, is_blank, named
 
 _MEMBERS: Final = {name: Whole(*bounds) for name, bounds in RETRY_BOUNDS.items()}
 _IN_WORDS: Final = {"backoff": "backoff_seconds", "max_backoff": "max_backoff_seconds"}
 """Members that name no unit: their values do."""
-
-_MEANT: Final = {
-    **dict.fromkeys(("attempts", "tries", "count", "times", "limit", "maxattempts"), "max_attempts"),
-    **dict.fromkeys(("delay", "interval", "pause", "wait", "delay_seconds", "initial_backoff"), "backoff_seconds"),
-    **dict.fromkeys(("max_delay", "max_interval", "cap"), "max_backoff_seconds"),
-}
-"""Names that other tools have for a member."""
-
-_RETRIES: Final = frozenset({"retries", "max_retries", "maxretries"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +62,8 @@ class RetryTerms:
         """Return what is understood of it, None where that is nothing."""
         value = from_json_text(given) if isinstance(given, str) else given
         if isinstance(value, Mapping):
-            meant = [_meant_member(name, each) for name, each in value.items()]
-            members = dict(filter(None, meant))
-        else:
-            members = dict(understood(given)) if isinstance(given, str) else {}
-        fitting = {name: each for name, each in members.items() if _fits(name, each)}
-        if fitting.get("backoff_seconds", 0) > fitting.get("max_backoff_seconds", fitting.get("backoff_seconds", 0)):
-            del fitting["max_backoff_seconds"]
-        return fitting or None
+            return meant_retry(in_numbers(value))
+        return meant_retry(understood(given)) if isinstance(given, str) else None
 
 
 def _in_seconds(name: str, value: Json) -> Json:
@@ -88,21 +74,13 @@ def _in_seconds(name: str, value: Json) -> Json:
     return seconds_in_words(value)
 
 
-def _meant_member(name: str, value: Json) -> tuple[str, int] | None:
-    plain = name.strip().lower().replace("-", "_")
-    known = _IN_WORDS.get(plain) or _MEANT.get(plain) or ("max_attempts" if plain in _RETRIES else plain)
-    if known not in _MEMBERS:
-        near = next(
-            iter(get_close_matches(plain[:40], (*_MEMBERS, *_IN_WORDS, *_MEANT), n=1, cutoff=MIN_SIMILARITY_RATIO)), ""
-        )
-        known = _IN_WORDS.get(near) or _MEANT.get(near, near)
-    try:
-        number = Whole(0).read(_in_seconds(known, value)) + (plain in _RETRIES)
-    except ValueError:
-        return None
-    return (known, number) if known in _MEMBERS else None
+def in_numbers(members: Mapping[str, Json]) -> dict[str, Json]:
+    """Return members, whatever they are called, with whole numbers and lengths of time as numbers."""
+    return {name: _number(name, value) for name, value in members.items()}
 
 
-def _fits(name: str, number: int) -> bool:
-    least, most = RETRY_BOUNDS[name]
-    return least <= number <= most
+def _number(name: str, value: Json) -> Json:
+    meant = meant_member(name)
+    with suppress(ValueError):
+        return Whole(0).read(_in_seconds(meant[0] if meant else name, value))
+    return value

@@ -8,7 +8,7 @@ from typing import Any
 
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.retry import RetryTerms
+from duetime.tools.arguments.retry import RetryTerms, in_numbers
 from duetime.tools.arguments.types import Object, Texts, from_json_text, named
 
 _OBJECTS = frozenset(("payload", "needs", "expect", "on_failure", "wait_for", "approval", "valid_output", "retry"))
@@ -57,9 +57,10 @@ def _as_meant(step: Any) -> Any:
         return step
     objects = {name: from_json_text(value) for name, value in step.items() if isinstance(value, str)}
     read = {**step, **{name: each for name, each in objects.items() if name in _OBJECTS and isinstance(each, dict)}}
+    retry = read.get("retry")
     with suppress(ValueError):
-        return {**read, "retry": RetryTerms().read(read["retry"])} if read.get("retry") is not None else read
-    return read
+        return {**read, "retry": RetryTerms().read(retry)} if retry is not None else read
+    return {**read, "retry": in_numbers(retry)} if isinstance(retry, dict) else read
 
 
 VALID_OUTPUT = Argument(

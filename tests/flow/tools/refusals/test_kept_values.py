@@ -40,6 +40,12 @@ OTHER_NAMES: list[tuple[str, Any, dict[str, Any]]] = [
     ("timeout", "5 minutes", {}),
 ]
 """Names of other schedulers in a step: what they say is kept under the name that a step has for it."""
+RETRIES: list[tuple[dict[str, Any], dict[str, int]]] = [
+    ({"retyr": 3}, {"max_attempts": 4}),
+    ({"max_atempts": 3, "backof": "5 minutes"}, {"max_attempts": 3, "backoff_seconds": 300}),
+    ({"max_attempts": 200, "backoff": "30 s"}, {"backoff_seconds": 30}),
+]
+"""Retries with a wrong member, of a task and of a step: the others are kept, and what a misspelt one means."""
 
 
 def _watch(condition: str, meant: str) -> tuple[dict[str, Any], str]:
@@ -61,6 +67,11 @@ KEPT: list[tuple[dict[str, Any], str]] = [
         "steps=[{'name': 'a', 'after': ['c', 'b']}, {'name': 'b'}, {'name': 'c'}]",
     ),
     ({**TIMED, "steps": [{"name": "a", "prioritty": "high"}]}, "steps=[{'name': 'a', 'priority': 'high'}]"),
+    *(({**TIMED, "retry": wrong}, f"retry={meant!r}") for wrong, meant in RETRIES),
+    *(
+        ({**TIMED, "steps": [{"name": "a", "retry": wrong}]}, f"steps=[{ ({'name': 'a', 'retry': meant})!r}]")
+        for wrong, meant in RETRIES
+    ),
     *(
         ({**TIMED, "steps": [{"name": "a", name: value}]}, f"steps=[{ ({'name': 'a'} | meant)!r}]")
         for name, value, meant in OTHER_NAMES
