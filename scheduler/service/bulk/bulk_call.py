@@ -112,10 +112,15 @@ class BulkCall:
     def new_token(self) -> str:
         """Return the token that takes the call back: of a keyed call and of an undo always the same."""
         if self.idempotency_key is not None:
-            return f"u_b{_digest_of(['key', self.idempotency_key])[:20]}"
+            return token_of_key(self.idempotency_key)
         if self.verb is BulkVerb.UNDO:
             return f"u_b{_digest_of(['undo', self.undo])[:20]}"
         return f"u_b{new_id('b')[2:]}"
+
+
+def token_of_key(key: str) -> str:
+    """Return the token that takes a call with this idempotency key back."""
+    return f"u_b{_digest_of(['key', key])[:20]}"
 
 
 def _digest_of(name: Sequence[str | None]) -> str:

@@ -13,6 +13,7 @@ from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.intake.changes.actions import RUN_NOW, decide_action
 from duetime.scheduler.records import Change
+from duetime.scheduler.service.bulk.bulk_call import token_of_key
 from duetime.scheduler.views import TaskRecord
 from duetime.server.admin.answers import MAX_PROBLEMS_SHOWN
 from duetime.server.admin.failures import ONCE, RunIsOver, check_still_open, unknown
@@ -128,12 +129,26 @@ def changed_by(visit: Visit, asked: PickedChange, *, dry_run: bool = False) -> M
         for each in found:
             _start(visit, asked, each, done, dry_run=dry_run)
         return done
-    parts: dict[tuple[str, str], dict[str, TaskRecord]] = {}
+    parts: dict[tuple[str, str], list[RunDetail]] = {}
     for each in found:
-        task = each.record.task
-        zone = task.timezone if asked.to else ""  # the end of a pause counts in the zone of each task
-        parts.setdefault((each.run.tenant, zone), {})[task.id] = each.record
-    for (tenant, zone), records in parts.items():
+        zone = each.record.task.timezone if asked.to else ""  # the end of a pause counts in the zone of each task
+        parts.setdefault((each.run.tenant, zone), []).append(each)
+    for (_, zone), part in parts.items():
+        _change(visit, asked, part, done, zone=zone, dry_run=dry_run)
+    return done
+
+
+def _change(
+    visit: Visit, asked: PickedChange, part: Sequence[RunDetail], done: ManyChanged, *, zone: str, dry_run: bool
+) -> None:
+    """Change the tasks of runs of one tenant. A form that is sent again means those of its first time.
+
+    Their runs may be over by then: an undo of a cancel gives each task another run.
+    """
+    tenant, key = part[0].run.tenant, None if dry_run else asked.key(zone or "all")
+    is_repeat = key is not None and bool(visit.store.batches.stored(tenant, token_of_key(key)))
+    records = {each.record.task.id: each.record for each in part if is_repeat or each.is_current}
+    if records:
         result = visit.scheduler.bulk.change(
             BulkVerb(asked.change),
             list(records),
@@ -141,24 +156,26 @@ def changed_by(visit: Visit, asked: PickedChange, *, dry_run: bool = False) -> M
             timezone=zone or None,
             reason=asked.reason,
             dry_run=dry_run,
-            idempotency_key=None if dry_run else asked.key(zone or "all"),
+            idempotency_key=key,
             raw={"change": asked.change, "pick": [*asked.picked], "to": [asked.to, zone], "reason": asked.reason},
             by=visit.acting_in(tenant),
         )
         done.add(result, records, tenant)
-    return done
+        records = {each.record.task.id: each.record for each in result.outcomes}
+    stale = [each.record.task for each in part if not each.is_current]
+    done.problems += [str(RunIsOver(task.title)) for task in stale if task.id not in records]
 
 
 def _found(visit: Visit, asked: PickedChange, done: ManyChanged) -> list[RunDetail]:
-    """Return the picked runs that can stand for their task; the others are problems."""
+    """Return the picked runs that there are; a start is of those that stand for their task. The others are problems."""
     found = []
     for each in asked.picked:
         run_id, _, shown_open = each.partition(" ")
         try:
             detail = visit.run(run_id)
-            if not detail.is_current:
-                raise RunIsOver(detail.record.task.title)
             if asked.change == RUN_NOW:
+                if not detail.is_current:
+                    raise RunIsOver(detail.record.task.title)
                 check_still_open(detail, shown_open=bool(shown_open))
         except DuetimeError as error:
             done.problems.append(str(error))

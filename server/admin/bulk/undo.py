@@ -16,11 +16,19 @@ _TOKEN_CHARS: Final = 23
 MAX_UNDO_CHARS: Final = 1_500
 """Longest undo data in a sealed cookie, which has to stay below the 4,096 bytes that browsers keep."""
 
+NO_UNDO: Final = "It has no undo: it is of too many tenants or time zones at once."
+
 
 def undo_of(calls: Iterable[str]) -> tuple[str, ...]:
     """Return the undo data of calls, the token and the tenant of each; empty where it does not fit into a cookie."""
     undo = tuple(calls)
     return undo if sum(map(len, undo)) <= MAX_UNDO_CHARS else ()
+
+
+def why_no_undo(calls: Iterable[str]) -> str:
+    """Return the sentence about calls whose undo does not fit into a cookie, empty for any others."""
+    undo = tuple(calls)
+    return NO_UNDO if undo and not undo_of(undo) else ""
 
 
 def is_kept(tenants: Iterable[str]) -> bool:

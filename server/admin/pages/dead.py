@@ -21,7 +21,7 @@ from duetime.scheduler.history.dead_letters import (
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED, USUAL_LETTERS_COUNT
 from duetime.server.admin.answers import LIST_PARAMETERS, MAX_PROBLEMS_SHOWN, PAGE_ROWS, Answer, Moved, Page, get, post
-from duetime.server.admin.bulk.undo import take_back, undo_of
+from duetime.server.admin.bulk.undo import take_back, undo_of, why_no_undo
 from duetime.server.admin.export import exported, first_rows, wanted_format
 from duetime.server.admin.failures import ONCE, new_once, unknown
 from duetime.server.admin.page_request import Visit
@@ -201,8 +201,9 @@ def close_letters(visit: Visit) -> Moved:
     close = partial(_closer(visit, verb), reason=reason)
     parts = _named(close, letters) if picked else _matching(visit, close)
     done = _together([*parts.values()])
-    undo = undo_of(f"{part.undo} {tenant}" for tenant, part in parts.items() if part.undo and part.closed)
-    return Moved(path_of(visit.form, "after"), _outcome_text(verb, done), undo, "/dead/undo")
+    calls = [f"{part.undo} {tenant}" for tenant, part in parts.items() if part.undo and part.closed]
+    text = " ".join(filter(None, (_outcome_text(verb, done), why_no_undo(calls))))
+    return Moved(path_of(visit.form, "after"), text, undo_of(calls), "/dead/undo")
 
 
 def _together(parts: Sequence[LettersClosed]) -> LettersClosed:

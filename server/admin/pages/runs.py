@@ -13,7 +13,7 @@ from duetime.scheduler.task import Tier
 from duetime.scheduler.views import Standing
 from duetime.server.admin.answers import Answer, Download, Moved, Page, get, post
 from duetime.server.admin.bulk.picked_runs import CHANGES, ManyChanged, PickedChange, changed_by
-from duetime.server.admin.bulk.undo import is_kept, take_back, undo_of
+from duetime.server.admin.bulk.undo import NO_UNDO, is_kept, take_back, undo_of, why_no_undo
 from duetime.server.admin.export import ExportFormat, FirstRows, each_row, exported, wanted_format
 from duetime.server.admin.failures import ONCE, new_once
 from duetime.server.admin.formats import until_when
@@ -24,7 +24,9 @@ from duetime.tools.admin.run_rows import RUN_COLUMNS, file_row
 
 MAX_EXPORTED_RUNS = 100_000
 
-NO_UNDO: Final = "It has no undo: it is of too many tenants or time zones at once."
+TAKEN_BACK: Final = (
+    "This change was taken back, so its form does nothing any more. To make it after all, pick the runs in the list."
+)
 
 _NO_FILTERS: Final = PICK_PARAMETERS | {"tenant", "cursor"}
 
@@ -144,10 +146,10 @@ def change_many(visit: Visit) -> Moved:
     asked = PickedChange.of(visit.form, visit.form.getlist("pick"))
     done = changed_by(visit, asked)
     if done.is_taken_back:
-        return Moved(path_of(visit.form, "after"), "This change was taken back. Nothing was done again.")
+        return Moved(path_of(visit.form, "after"), TAKEN_BACK)
     until = until_when(done.changed) if asked.change == BulkVerb.PAUSE else ""
     text = f"{CHANGES[asked.change]} {len(done.changed):,}{until}."
-    text = " ".join(filter(None, (text, done.same, done.refused, done.stays)))
+    text = " ".join(filter(None, (text, done.same, done.refused, done.stays, why_no_undo(done.undo))))
     return Moved(path_of(visit.form, "after"), text, undo_of(done.undo), "/runs/undo")
 
 

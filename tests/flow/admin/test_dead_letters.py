@@ -13,6 +13,7 @@ from duetime.scheduler.audit.entry import AuditEntry, AuditFilter
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.task import State
+from duetime.server.admin.bulk.undo import NO_UNDO
 from sqlalchemy import update
 
 from tests.builders import restarted, settlement, started
@@ -312,7 +313,7 @@ async def test_a_notice_appears_also_where_a_cookie_has_no_room_for_its_undo(adm
     done = await admin.http.post("/admin/dead/close", data=bare, headers={"Origin": ORIGIN})
     assert max(map(len, done.headers.get_list("set-cookie"))) < 4096, "browsers drop a larger one"
     shown = (await admin.get("/dead")).text
-    assert "Discarded 40." in shown
+    assert f"Discarded 40. {NO_UNDO}" in shown
     assert "/admin/dead/undo" not in shown
 
 

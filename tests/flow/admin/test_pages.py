@@ -29,11 +29,11 @@ from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, State
 from duetime.scheduler.views import TaskRecord
 from duetime.server.admin.bulk.picked_runs import ManyChanged
-from duetime.server.admin.bulk.undo import undo_of
+from duetime.server.admin.bulk.undo import NO_UNDO, undo_of
 from duetime.server.admin.formats import ticks, wall
 from duetime.server.admin.page_request import ADMIN_READ_PAUSE_RATIO, MAX_VALUES_KEPT, KeptReads, Visit
 from duetime.server.admin.pages.overview import MAX_OVERVIEW_ROWS_READ, charts_of, hours_of, trends_of
-from duetime.server.admin.pages.runs import NO_UNDO, ChangeQuestion
+from duetime.server.admin.pages.runs import TAKEN_BACK, ChangeQuestion
 from duetime.server.admin.pages.timeline import NARROW_TICK_COUNT, TICK_COUNT, tick_texts
 from duetime.tools.admin.run_rows import RUN_COLUMNS
 from markupsafe import escape
@@ -467,6 +467,14 @@ def asked_of(page: str) -> tuple[str, dict[str, list[str]]]:
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", question.partition("<form")[0])).split()), fields
 
 
+async def taken_back(admin: Admin, shown: str) -> None:
+    """Press the undo of a page."""
+    undo = re.search(r'action="/admin/runs/undo">(.*?)</form>', shown, re.DOTALL)
+    assert undo is not None
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', undo[1]))
+    await admin.http.post("/admin/runs/undo", data=fields, headers={"Origin": ORIGIN})
+
+
 async def test_a_change_of_many_asks_first_and_is_done_once_and_taken_back(admin: Admin) -> None:
     scheduler = admin.site.app.scheduler
     made = [scheduler.schedule(f"Later {n}", when="in 3 hours").record for n in range(4)]
@@ -489,14 +497,26 @@ async def test_a_change_of_many_asks_first_and_is_done_once_and_taken_back(admin
         assert done.headers["location"] == "/admin/runs?q=later"
         shown = (await admin.get("/runs?q=later")).text
         assert "Cancelled 3. 1 was so already. 1 refused: " in unescape(shown)
-    undo = re.search(r'action="/admin/runs/undo">(.*?)</form>', shown, re.DOTALL)
-    assert undo is not None, "the second press has the undo of the first"
-    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', undo[1]))
-    await admin.http.post("/admin/runs/undo", data=fields, headers={"Origin": ORIGIN})
+    await taken_back(admin, shown)  # the second press has the undo of the first
     assert states() == before
     await admin.http.post("/admin/runs/change", data=sent, headers={"Origin": ORIGIN})
-    assert "This change was taken back. Nothing was done again." in (await admin.get("/runs")).text
+    assert TAKEN_BACK in (await admin.get("/runs")).text
     assert states() == before
+
+
+async def test_a_cancel_sent_again_after_its_undo_says_so_though_each_of_its_tasks_has_another_run(
+    admin: Admin,
+) -> None:
+    scheduler = admin.site.app.scheduler
+    made = [scheduler.schedule(f"Later {n}", when="in 3 hours").record for n in range(2)]
+    query = urlencode({"change": "cancel", "pick": [each.run.id for each in made]}, doseq=True)
+    _, sent = asked_of((await admin.get(f"/runs?{query}")).text)
+    await admin.http.post("/admin/runs/change", data=sent, headers={"Origin": ORIGIN})
+    await taken_back(admin, (await admin.get("/runs")).text)
+    await admin.http.post("/admin/runs/change", data=sent, headers={"Origin": ORIGIN})
+    shown = (await admin.get("/runs")).text
+    assert (TAKEN_BACK in shown, "refused" in shown) == (True, False)
+    assert {scheduler.get(each.task.id).record.run.state for each in made} == {State.SCHEDULED}
 
 
 @pytest.mark.parametrize(("count", "is_promised"), [(40, True), (60, False)])
@@ -506,6 +526,16 @@ def test_a_question_promises_an_undo_only_where_the_page_can_keep_it(count: int,
     asked = ChangeQuestion(BulkVerb.CANCEL, ManyChanged(changed=[TaskRecord(*a_task())], tenants=tenants), ())
     assert ("Undo takes it back" in asked.sentence, NO_UNDO in asked.sentence) == (is_promised, not is_promised)
     assert bool(undo_of(tokens)) == is_promised
+
+
+async def test_the_answer_to_a_change_whose_undo_the_page_cannot_keep_says_that_it_has_none(admin: Admin) -> None:
+    store = admin.site.app.store
+    made = [a_task(store.now() + timedelta(hours=3), tenant=f"{'subsidiary-' * 9}{number}") for number in range(40)]
+    for task, run in made:
+        store.tasks.add(task, run, actor="maria")
+    await admin.post("/runs/change", pick=[run.id for _, run in made], change="cancel", after="/admin/runs")
+    shown = (await admin.get("/runs")).text
+    assert (f"Cancelled 40. {NO_UNDO}" in shown, "/admin/runs/undo" in shown) == (True, False)
 
 
 async def test_the_question_before_many_tasks_start_says_that_a_start_has_no_undo(admin: Admin) -> None:
