@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
@@ -10,7 +11,7 @@ from typing import Any
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.stuck_runs import MAX_STUCK_S, RUNS_PER_CHECK, heads, stuck_runs
 from duetime.scheduler.foresight.reasons.processes import Claimers
-from duetime.scheduler.nodes.heartbeat import RUNNING, is_alive, state_of
+from duetime.scheduler.nodes.heartbeat import DRAINED, DRAINING, RUNNING, is_alive, state_of
 from duetime.scheduler.queue import QueueDamaged, QueueLost, QueueTaken, QueueUnavailable
 from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.store import Store
@@ -147,11 +148,13 @@ def workers_check(store: Store) -> Check:
         return Check("workers", CheckVerdict.WRONG, text, "Start one: `duetime worker`.")
     processes = "1 process" if len(alive) == 1 else f"{len(alive)} processes"
     text = f"{processes} with {sum(worker.threads for worker in alive)} threads"
-    drained = sum(state_of(worker, now) != RUNNING for worker in alive)
-    if drained == len(alive):
+    states = Counter(state_of(worker, now) for worker in alive)
+    idle = {state: states[state] for state in (DRAINED, DRAINING) if states[state]}
+    if not states[RUNNING]:
         advice = "`duetime workers resume --all` lets them take runs again; or start another one: `duetime worker`."
-        return Check("workers", CheckVerdict.WRONG, f"no run starts: {text}, and all are drained.", advice)
-    but = f", {drained} of them drained" if drained else ""
+        text = f"no run starts: {text}, and all are {' or '.join(idle)}."
+        return Check("workers", CheckVerdict.WRONG, text, advice)
+    but = "".join(f", {count} of them {state}" for state, count in idle.items())
     return Check("workers", CheckVerdict.OK, f"{text}{but}; `duetime workers` lists them")
 
 

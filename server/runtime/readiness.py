@@ -40,7 +40,7 @@ def readiness(
 def worker_problems(store: Store) -> Iterator[str]:
     """Give the sentence of a shared installation in which no worker takes runs."""
     if any_worker_drained(store) and not any_worker_alive(store):
-        yield "no worker takes runs: all are drained, so nothing starts until one is resumed"
+        yield "no worker takes runs: all were drained, so nothing starts until one is resumed"
     elif not any_worker_alive(store):
         yield "no worker is running: nothing starts, and no channel is notified, until there is one"
 

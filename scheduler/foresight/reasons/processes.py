@@ -33,7 +33,7 @@ class LeftRunning:
 def no_worker(*, drained: bool) -> WaitReason:
     """Describe that no worker takes runs; `drained` ones live, and take none until they are resumed."""
     if drained:
-        text = "a worker: all are drained, so resume them with `duetime workers resume --all`, or start another one"
+        text = "a worker: all were drained, so resume them with `duetime workers resume --all`, or start another one"
         return WaitReason(WaitKind.NO_WORKER, text)
     return WaitReason(WaitKind.NO_WORKER, "a worker: none is running, so start one with `duetime worker`")
 

@@ -154,7 +154,7 @@ def test_where_no_worker_is_up_that_is_said_before_anything_else(found: Explanat
 
 def test_where_all_workers_are_drained_the_resume_is_named() -> None:
     (said, *_) = wait_sentences(a_record(), NOW, RunFacts(Explanation("waiting"), working=False, drained=True))
-    assert said.startswith("a worker: all are drained, so resume them with `duetime workers resume --all`")
+    assert said.startswith("a worker: all were drained, so resume them with `duetime workers resume --all`")
 
 
 def test_a_run_whose_process_is_gone_says_so_and_how_to_start_one(store: Store) -> None:

@@ -119,7 +119,7 @@ def test_a_run_due_while_no_worker_is_up_says_that_it_waits_for_one(installation
     )
     assert "none is running" in waits()[0], "one that takes nothing more does not count"
     server.store.workers.drain("w_1", DrainMode.FINISH, AuditEntry("local", AuditKind.WORKER_DRAINED, "ann", "cli"))
-    assert waits()[0].startswith("a worker: all are drained, so resume them with `duetime workers resume --all`")
+    assert waits()[0].startswith("a worker: all were drained, so resume them with `duetime workers resume --all`")
 
 
 def test_a_server_without_any_worker_seals_the_events(installation: Installation) -> None:

@@ -20,6 +20,8 @@ from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.nodes.heartbeat import (
     DRAIN_CHECK_INTERVAL_S,
+    DRAINED,
+    RUNNING,
     WORKER_FORGOTTEN_AFTER,
     WORKER_HEARTBEAT_INTERVAL_S,
     Heartbeat,
@@ -371,14 +373,18 @@ def test_doctor_says_that_all_workers_are_drained_and_how_they_take_runs_again(s
     store.workers.drain("w1", DrainMode.FINISH, asked)
     some = workers_check(store)
     assert (some.verdict.value, some.finding) == (
-        "ok", "2 processes with 8 threads, 1 of them drained; `duetime workers` lists them",
+        "ok", "2 processes with 8 threads, 1 of them draining; `duetime workers` lists them",
     )  # fmt: skip
     store.workers.drain("w2", DrainMode.FINISH, asked)
     every = workers_check(store)
-    said = "no run starts: 2 processes with 8 threads, and all are drained."
+    said = "no run starts: 2 processes with 8 threads, and all are draining."
     assert (every.verdict.value, every.finding) == ("wrong", said)
+    for worker, are in zip(store.workers.all(), ("drained or draining", "drained"), strict=True):
+        store.workers.beat(replace(worker, state=DRAINED))  # nothing runs there any more
+        assert workers_check(store).finding == f"no run starts: 2 processes with 8 threads, and all are {are}."
     assert "`duetime workers resume --all`" in every.advice
     store.workers.resume(None, replace(asked, kind=AuditKind.WORKER_RESUMED))
+    store.workers.beat(replace(store.workers.all()[0], state=RUNNING))
     assert workers_check(store).verdict.value == "ok"
 
 

@@ -253,7 +253,7 @@ async def test_a_pool_that_was_changed_since_it_was_read_is_not_overwritten(site
     assert removed.json()["pools"] == {}
 
 
-async def test_the_doctor_says_that_all_workers_are_drained_until_they_are_resumed(
+async def test_the_doctor_says_that_all_workers_drain_until_they_are_resumed(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def verdict() -> tuple[str, str, str | None]:
@@ -269,10 +269,10 @@ async def test_the_doctor_says_that_all_workers_are_drained_until_they_are_resum
         store.workers.beat(WorkerProcess(name, "host-a", 4711, threads=4, started_at=store.now()))
         await sent(site, "POST", f"/workers/{name}/drain")
     wrong, said, advice = await verdict()
-    assert (wrong, said) == ("wrong", "no run starts: 2 processes with 8 threads, and all are drained.")
+    assert (wrong, said) == ("wrong", "no run starts: 2 processes with 8 threads, and all are draining.")
     assert "`duetime workers resume --all`" in (advice or "")
     await sent(site, "POST", "/workers/w2/resume")
-    listed = "2 processes with 8 threads, 1 of them drained; `duetime workers` lists them"
+    listed = "2 processes with 8 threads, 1 of them draining; `duetime workers` lists them"
     assert await verdict() == ("ok", listed, None)
 
 
