@@ -379,8 +379,8 @@ def test_doctor_says_that_all_workers_are_drained_and_how_they_take_runs_again(s
     every = workers_check(store)
     said = "no run starts: 2 processes with 8 threads, and all are draining."
     assert (every.verdict.value, every.finding) == ("wrong", said)
-    for worker, are in zip(store.workers.all(), ("drained or draining", "drained"), strict=True):
-        store.workers.beat(replace(worker, state=DRAINED))  # nothing runs there any more
+    for each, are in zip(store.workers.all(), ("drained or draining", "drained"), strict=True):
+        store.workers.beat(replace(each, state=DRAINED))  # nothing runs there any more
         assert workers_check(store).finding == f"no run starts: 2 processes with 8 threads, and all are {are}."
     assert "`duetime workers resume --all`" in every.advice
     store.workers.resume(None, replace(asked, kind=AuditKind.WORKER_RESUMED))
