@@ -70,13 +70,14 @@ class ReadArguments:
     problems: list[InvalidArgument] = field(default_factory=list)
 
     def read(self, table: Arguments, given: Mapping[str, Json], action_of: ActionOfTask = no_task) -> None:
-        """Read what one part of the request gives."""
+        """Read what one part of the request gives; a missing argument that another name was meant for is no problem."""
+        unknown = table.unknown_names(given)
         for argument in table.table.values():
             if argument.name in given:
                 self._read_one(argument, given, action_of)
-            elif argument.required:
+            elif argument.required and argument.name not in unknown.arguments:
                 self.unfit.append(argument.problem("it is missing"))
-        self.unfit += table.unknown(given)
+        self.unfit += table.misnamed(unknown, given)
 
     def _read_one(self, argument: Argument, given: Mapping[str, Json], action_of: ActionOfTask) -> None:
         value = given[argument.name]

@@ -136,7 +136,7 @@ class Arguments:
         """
         values: dict[str, Any] = {}
         problems = []
-        unknown = UnknownNames(self.tool, self.table, given)
+        unknown = self.unknown_names(given)
         for argument in self.table.values():
             value = given.get(argument.name)
             if value is None:
@@ -152,14 +152,19 @@ class Arguments:
             else:
                 values |= {argument.name: read} if argument.required or not is_blank(read, argument.kind) else {}
         return values, [
-            _of_its_task(each, given.get("task_id")) for each in (*problems, *self._unknown(unknown, given))
+            _of_its_task(each, given.get("task_id")) for each in (*problems, *self.misnamed(unknown, given))
         ]
 
     def unknown(self, given: Mapping[str, Any]) -> list[InvalidArgument]:
         """Return a problem for each name that is no argument, with the one that was most likely meant."""
-        return self._unknown(UnknownNames(self.tool, self.table, given), given)
+        return self.misnamed(self.unknown_names(given), given)
 
-    def _unknown(self, unknown: UnknownNames, given: Mapping[str, Any]) -> list[InvalidArgument]:
+    def unknown_names(self, given: Mapping[str, Any]) -> UnknownNames:
+        """Return the names in a call that are no arguments, and what each stands for."""
+        return UnknownNames(self.tool, self.table, given)
+
+    def misnamed(self, unknown: UnknownNames, given: Mapping[str, Any]) -> list[InvalidArgument]:
+        """Return a problem for each of the unknown names of a call."""
         return [self._problem_elsewhere(name, given[name]) or unknown.problem(name) for name in unknown.names]
 
     def _problem_elsewhere(self, name: str, value: Json) -> InvalidArgument | None:
