@@ -96,6 +96,8 @@ class LiveFeed:
             _, principal = await cross(self._visitors.find, request)
         except NotLoggedIn as error:
             return protected(Response(str(error), HTTPStatus.UNAUTHORIZED, media_type="text/plain"))
+        if request.method == "HEAD":  # its headers alone: nothing is opened
+            return protected(StreamingResponse(iter(()), media_type="text/event-stream"))
         mark = LiveMark.read(request.query_params.get("since", ""))
         watcher = _Watcher(None if principal.operator else principal.tenant, mark.shared if mark else "")
         if not self._has_room(watcher):

@@ -111,7 +111,7 @@ class AdminSite:
         shown = found.tenant or visit.tenant
         if LIVE_HEADER not in request.headers:
             self.audit.read(visit.principal, session, shown, visit.path)
-        if isinstance(found, Download):
+        if isinstance(found, Download) and request.method != "HEAD":
             self.audit.exported(visit.principal, shown, found.name)
 
     def _visit(self, request: Request, form: Form, principal: Principal) -> Visit:
@@ -137,7 +137,8 @@ class AdminSite:
             return self._moved(found)
         if isinstance(found, Download):
             named = {"Content-Disposition": f'attachment; filename="{found.name}"'}
-            return protected(StreamingResponse(found.parts, media_type=found.media_type, headers=named))
+            parts = found.parts if request.method != "HEAD" else ()
+            return protected(StreamingResponse(parts, media_type=found.media_type, headers=named))
         return self._page(found, visit, session, request)
 
     def _moved(self, found: Moved) -> Response:
@@ -210,7 +211,7 @@ class AdminSite:
         """
         if LIVE_HEADER in request.headers or request.headers.get("accept") == "text/event-stream":
             return protected(Response("Log in again.", HTTPStatus.UNAUTHORIZED, media_type="text/plain"))
-        here, sent = _address(request), request.method != "GET"
+        here, sent = _address(request), request.method == "POST"
         wanted = _way_back(request, form) if sent else here
         after = {"next": wanted} if wanted not in {"", ROOT} else {}
         asked = urlencode({**after, **({UNSENT: "1"} if sent else {})}, safe="/", quote_via=quote)

@@ -292,6 +292,22 @@ async def test_every_answer_forbids_scripts_frames_and_guesses(admin_page: Open,
     assert ("immutable" if "static" in path else "no-store") in answer.headers["cache-control"]
 
 
+@pytest.mark.parametrize("is_in", [False, True])
+@pytest.mark.parametrize(
+    "path", ["", "/", "/runs?q=tea", "/runs?format=csv", "/nothing", "/login", "/static/admin.css"]
+)
+async def test_an_answer_to_head_has_the_headers_of_that_to_get_and_no_body(
+    admin_page: Open, path: str, *, is_in: bool
+) -> None:
+    admin = await admin_page(**({} if is_in else {"auth": ("keys",)}))
+    whole, head = [await admin.http.request(method, f"/admin{path}") for method in ("GET", "HEAD")]
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    unlike = {"set-cookie", "content-length"}
+    assert {name: head.headers[name] for name in head.headers.keys() - unlike} == {
+        name: whole.headers[name] for name in whole.headers.keys() - unlike
+    }
+
+
 async def test_a_value_written_into_a_page_is_text(admin_page: Open) -> None:
     admin = await admin_page()
     missing = await admin.get(f"/{SCRIPT}?q={SCRIPT}&tenant={SCRIPT}")

@@ -57,7 +57,7 @@ def event(number: int, tenant: str) -> Event:
 async def opened(feed: LiveFeed, tenant: str = "acme", since: str = "") -> AsyncGenerator[str]:
     """Return the texts of the stream of a page that just opened, behind its first sign of life."""
     query = f"since={since}".encode()
-    answer = await feed.serve(Request({"type": "http", "tenant": tenant, "query_string": query}))
+    answer = await feed.serve(Request({"type": "http", "method": "GET", "tenant": tenant, "query_string": query}))
     assert isinstance(answer, StreamingResponse)
     unread: Any = answer.body_iterator
     texts: AsyncGenerator[str] = unread
@@ -69,6 +69,15 @@ def feed_of(log: Log) -> LiveFeed:
     visitors: Any = SimpleNamespace(find=lambda request: (None, Principal(request.scope["tenant"])))
     store: Any = SimpleNamespace(history=log)
     return LiveFeed(lambda: store, visitors, interval_s=0.0)
+
+
+async def test_an_answer_to_head_has_the_headers_of_a_stream_and_opens_none() -> None:
+    feed = feed_of(log := Log())
+    answer = await feed.serve(Request({"type": "http", "method": "HEAD", "tenant": "acme", "query_string": b"since=3"}))
+    assert isinstance(answer, StreamingResponse)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    assert await anext(aiter(answer.body_iterator), None) is None
+    assert log.asked == []
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("locked"), RuntimeError("defect")], ids=["outage", "defect"])
