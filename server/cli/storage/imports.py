@@ -44,9 +44,7 @@ def show_import(found: Mapping[str, Any], *, as_json: bool) -> None:
     stored, known = found["stored"], found["there"]
     if stored:
         output.table(("TABLE", "STORED"), ((name, f"{count:,}") for name, count in stored.items()))
-        output.note(
-            "A rule of retention deletes them at the next sweep, unless you change it. Unread messages keep their task."
-        )
+        output.note("The next sweep deletes those that a rule of retention covers. Unread messages keep their task.")
     output.say(f"{known:,} rows were there already." if known or not stored else "None was there already.")
 
 

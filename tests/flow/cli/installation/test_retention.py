@@ -291,6 +291,6 @@ def test_an_import_that_ends_at_a_bad_file_says_which_were_stored(
 def test_an_import_says_what_the_next_sweep_leaves(capsys: pytest.CaptureFixture[str]) -> None:
     show_import({"stored": {"tasks": 1}, "there": 0}, as_json=False)
     written = capsys.readouterr()
-    assert "deletes them at the next sweep, unless you change it. Unread messages keep their task." in (
+    assert "The next sweep deletes those that a rule of retention covers. Unread messages keep their task." in (
         written.out + written.err
     )
