@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from http import HTTPStatus
+from typing import Final
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.principal import LOCAL, Principal, Scope, sufficient_scopes
@@ -15,6 +16,9 @@ from duetime.server.auth.verifier import CallerToken
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
+
+RETRY_AFTER_S: Final = 5
+"""Seconds after which a request that the database could not serve is worth repeating."""
 
 GUARDED_SCOPE_KEY = "duetime.guarded"
 """The key of an ASGI scope that says whether callers have to prove who they are. Without it nobody is let in."""

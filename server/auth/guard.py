@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.principal import Scope
-from duetime.server.auth.access import required_text
+from duetime.scheduler.runtime.failure_log import RepeatFilter
+from duetime.server.auth.access import RETRY_AFTER_S, required_text
 from duetime.server.auth.api_keys import ApiKeyProvider
 from duetime.server.auth.call_limits import CallLimits, TooManyCalls
 from duetime.server.auth.verifier import Provider, Verifier
@@ -38,6 +39,7 @@ _EXACT_URL: TypeAdapter[AnyHttpUrl] = TypeAdapter(AnyHttpUrl, config=ConfigDict(
 """Adds no slash to an issuer without a path: clients compare it character by character with what the issuer says."""
 
 log = logging.getLogger(__name__)
+log.addFilter(RepeatFilter())
 
 
 class GuardSettings(AuthSettings):
@@ -127,7 +129,8 @@ class Challenges:
             await _too_many(refused)(scope, receive, send)
         except DuetimeError as error:
             log.warning("cannot verify a token: %s", error)
-            await PlainTextResponse(_NOT_NOW, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
+            headers = {"Retry-After": str(RETRY_AFTER_S)}
+            await PlainTextResponse(_NOT_NOW, HTTPStatus.SERVICE_UNAVAILABLE, headers)(scope, receive, send)
 
     def _completing(self, send: Send, *, counted: bool) -> Send:
         async def send_complete(message: Message) -> None:

@@ -24,7 +24,7 @@ from duetime.scheduler.quotas import RateReached
 from duetime.scheduler.remedies import ErrorWords
 from duetime.scheduler.store.pools import StalePool
 from duetime.scheduler.task import Json
-from duetime.server.auth.access import AccessRefused
+from duetime.server.auth.access import RETRY_AFTER_S, AccessRefused
 from duetime.server.words.rest_words import REST_WORDS
 from duetime.widgets.text.history_text import retold
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,8 +32,6 @@ from starlette.responses import Response
 
 PROBLEM_TYPE: Final = "application/problem+json"
 PROBLEM_URN: Final = "urn:duetime:problem:"
-RETRY_AFTER_S: Final = 5
-"""Seconds after which a request that the database could not serve is worth repeating."""
 
 _STATUSES: Final[Mapping[str, HTTPStatus]] = {
     "not_found": HTTPStatus.NOT_FOUND,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import h11
 from duetime.scheduler.runtime.failure_log import RepeatFilter
-from duetime.server.rest.problem import RETRY_AFTER_S
+from duetime.server.auth.access import RETRY_AFTER_S
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.config import Config

@@ -123,7 +123,7 @@ async def test_a_key_is_in_no_log_line(site: Site, caplog: pytest.LogCaptureFixt
 
 
 async def test_without_a_database_nobody_is_refused_as_if_the_key_were_wrong(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = site.key()
 
@@ -133,6 +133,10 @@ async def test_without_a_database_nobody_is_refused_as_if_the_key_were_wrong(
     monkeypatch.setattr(site.app.store.api_keys, "find", away)
     answer = await site.modern(key, "tools/list")
     assert (answer.status_code, answer.text) == (503, "Tokens cannot be verified now. Try again later.")
+    problem = await site.http.get("/v1/tasks", headers={"Authorization": f"Bearer {key}"})
+    assert problem.json()["code"] == "service_unavailable"
+    assert (answer.headers["retry-after"], problem.headers["retry-after"]) == ("5", "5")
+    assert caplog.text.count("cannot verify a token") < 2
 
 
 async def test_a_use_that_cannot_be_noted_refuses_nobody(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
