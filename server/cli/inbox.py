@@ -21,6 +21,7 @@ from duetime.widgets.formats.inbox import done_json, inbox_json
 from duetime.widgets.quote import cut
 from duetime.widgets.text.history_text import clock_time
 from duetime.widgets.text.list_text import held_in_words, quiet_in_words
+from duetime.widgets.text.unread_text import counted_in_words
 from rich.text import Text
 
 MAX_OUTCOME_CHARS = 200
@@ -174,6 +175,7 @@ def meant_message(text: str, found: Sequence[str]) -> str:
 
 def _counted(count: int, shown: int) -> str:
     if not shown:
-        return f"{count} unread." if count else _NOTHING
-    more = f", {count - shown} of them older than these" if count > shown else ""
-    return f"{count} unread{more}. `duetime inbox read` shows them whole, `duetime inbox done --all` marks them all."
+        return f"{counted_in_words(count)} unread." if count else _NOTHING
+    more = f", {counted_in_words(count - shown, count)} of them older than these" if count > shown else ""
+    counted = f"{counted_in_words(count)} unread{more}."
+    return f"{counted} `duetime inbox read` shows them whole, `duetime inbox done --all` marks them all."

@@ -18,7 +18,7 @@ from duetime.widgets.payload import MAX_CLASH_MEMBERS
 from duetime.widgets.quote import quoted, sentences
 from duetime.widgets.text.summary import moment
 from duetime.widgets.text.task_text import QUOTES_ARE_DATA, held_until_in_words
-from duetime.widgets.text.unread_text import unread_in_words, unread_lines
+from duetime.widgets.text.unread_text import counted_in_words, unread_in_words, unread_lines
 from duetime.widgets.vocabulary import look_of, word_of
 
 MAX_LISTED_REASON_CHARS = 80
@@ -125,12 +125,15 @@ def held_in_words(held: HeldDeliveries, zone: str) -> str:
     if held.until is None:
         return ""
     until = times.describe(held.until, zone)
-    return f"{held.count} deliver{'y' if held.count == 1 else 'ies'} held until {until} (quiet hours)."
+    return (
+        f"{counted_in_words(held.count)} deliver{'y' if held.count == 1 else 'ies'} held until {until} (quiet hours)."
+    )
 
 
 def quiet_in_words(count: int) -> str:
     """Say of what nobody was notified; empty where there is none."""
-    return f"{count} quiet outcome{'' if count == 1 else 's'} of the last 24 hours left out." if count else ""
+    plural = "" if count == 1 else "s"
+    return f"{counted_in_words(count)} quiet outcome{plural} of the last 24 hours left out." if count else ""
 
 
 def look_of_view(view: TaskView) -> str:

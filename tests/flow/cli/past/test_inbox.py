@@ -17,6 +17,7 @@ from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
+from duetime.server.cli.inbox import show_done, show_inbox
 from duetime.server.cli.main import run
 
 from tests.builders import LEASE, NOON, Clock, delivery, message, settlement, started
@@ -163,3 +164,13 @@ def test_messages_held_by_quiet_hours_are_counted_and_named_with_their_end(
     with time_machine.travel(NOON.replace(hour=13), tick=False):
         assert run(["inbox"]) == 0
     assert "1 delivery held until Tue 24 Nov 2026 14:00 (quiet hours)." in " ".join(capsys.readouterr().err.split())
+
+
+def test_more_outcomes_than_are_counted_are_at_least_so_many(capsys: pytest.CaptureFixture[str]) -> None:
+    one = {"at": NOON.isoformat(), "task_id": "t_1", "title": "Call", "state": "succeeded", "text": "Called"}
+    found = {"messages": [one], "unread_count": 1_000}
+    show_inbox(found, "UTC", NOON, as_json=False, as_csv=False)
+    show_done({"done": 1_200, "unread_count": 1_000}, as_json=False)
+    written = capsys.readouterr().out
+    assert "1000+ unread, 999+ of them older than these." in written
+    assert "1200 outcomes done. 1000+ unread." in written

@@ -16,13 +16,14 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Attempt, Delivery, DeliveryState, InboxMessage, Run, State
-from duetime.scheduler.views import TaskPage, TaskView
+from duetime.scheduler.views import HeldDeliveries, TaskPage, TaskView
 from duetime.widgets.history import MAX_SHOWN_TRACEBACK_CHARS, history_payload
 from duetime.widgets.payload import as_json, list_payload, task_payload
 from duetime.widgets.schema.run_parts import DeliveryPart
 from duetime.widgets.text.history_text import history_text
-from duetime.widgets.text.list_text import list_text
+from duetime.widgets.text.list_text import held_in_words, list_text, quiet_in_words
 from duetime.widgets.text.task_text import task_text
+from duetime.widgets.text.unread_text import unread_in_words
 
 from tests import blank
 from tests.flow.tools.calls import Ask, asked_of
@@ -234,6 +235,14 @@ def unread(*, text: str = "Drink a glass", state: State = State.SUCCEEDED) -> In
 )
 def test_news_read_as_what_the_user_is_to_hear(message: InboxMessage, said: str) -> None:
     assert said in list_text(TaskPage(views=(), unread=(message,), now=NOW)).splitlines()
+
+
+def test_more_outcomes_than_are_counted_are_at_least_so_many() -> None:
+    page = TaskPage(views=(), unread=(unread(),), unread_count=1_000, now=NOW)
+    assert unread_in_words(page) == "1000+ outcomes are unread."
+    assert list_text(page).endswith(" 999+ more are unread.")
+    assert quiet_in_words(1_000) == "1000+ quiet outcomes of the last 24 hours left out."
+    assert held_in_words(HeldDeliveries(1_000, NOW), "UTC").startswith("1000+ deliveries held until ")
 
 
 # --- history --------------------------------------------------------------------------------------------------------
