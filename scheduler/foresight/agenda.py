@@ -44,12 +44,6 @@ class AgendaPage:
     clashes: tuple[Clash, ...]
 
 
-def ends_in_future(where: TaskFilter, now: datetime) -> bool:
-    """Whether a filter has an end that is to come, and is about what is scheduled."""
-    scheduled = not where.states or State.SCHEDULED in where.states
-    return scheduled and where.before is not None and where.before > now
-
-
 @dataclass(slots=True)
 class Outlook:
     """Looks ahead from `now`, with the pools that there are and the lengths of runs."""

@@ -13,7 +13,7 @@ from duetime.scheduler.rules.series.catch_up import catches_up
 from duetime.scheduler.rules.series.first_side_run import first_side_run, may_come_first
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import Run, State
-from duetime.scheduler.views import TaskPage, TaskRecord, TaskView, after_pause, due_at
+from duetime.scheduler.views import TaskFilter, TaskPage, TaskRecord, TaskView, after_pause, due_at
 
 
 def starts_at(record: TaskRecord) -> datetime:
@@ -61,17 +61,14 @@ def expected_at(record: TaskRecord, now: datetime) -> datetime:
     return side_start(record, extra) if extra else starts_at(record)
 
 
-def as_they_come(records: Sequence[TaskRecord], now: datetime, states: Collection[State] = ()) -> Sequence[TaskRecord]:
-    """Return tasks of one page of a list, the open ones by the time at which a reader expects them, then the ended.
+def as_filtered(records: Sequence[TaskRecord], where: TaskFilter) -> Sequence[TaskRecord]:
+    """Return the tasks of a list with those side runs alone that its filter of states finds.
 
-    Of a list of some `states`, a run in another one stands for no task: who asks what is scheduled sees nothing run.
+    A run in another state stands for no task: a caller who asks what is scheduled sees nothing run.
     """
-    if states:
-        records = [replace(each, side_runs=_in_states(each.side_runs, states)) for each in records]
-    if not any(extra_run(record, now) for record in records):
+    if not where.states:
         return records
-    opened = sorted((each for each in records if each.run.state in OPEN), key=lambda each: expected_at(each, now))
-    return [*opened, *(each for each in records if each.run.state not in OPEN)]
+    return [replace(each, side_runs=_in_states(each.side_runs, where.states)) for each in records]
 
 
 def _in_states(runs: Sequence[Run], states: Collection[State]) -> tuple[Run, ...]:
@@ -83,9 +80,14 @@ def side_start(record: TaskRecord, run: Run) -> datetime:
     return due_at(run) if run.state is State.RUNNING else after_pause(record.task, due_at(run))
 
 
+def ends_in_future(where: TaskFilter, now: datetime) -> bool:
+    """Whether a filter has an end that is to come, and is about what is scheduled."""
+    scheduled = not where.states or State.SCHEDULED in where.states
+    return scheduled and where.before is not None and where.before > now
+
+
 def rows_of(page: TaskPage) -> Sequence[TaskView]:
     """Return the rows without what comes next to their current runs where a window ahead has rows for that."""
-    bounds = (page.where.after, page.where.before)
-    if page.now is None or not any(bound > page.now for bound in bounds if bound):
+    if page.now is None or not ends_in_future(page.where, page.now):
         return page.views
     return [replace(view, record=replace(view.record, side_runs=())) for view in page.views]

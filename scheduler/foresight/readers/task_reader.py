@@ -10,7 +10,7 @@ from duetime.scheduler.chain.chain_view import chain_of
 from duetime.scheduler.chain.inheritance import Inherited
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, ends_in_future
+from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook
 from duetime.scheduler.foresight.explain import UNSTARTED_STATES, explain_state
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.order_note import order_note
@@ -18,7 +18,7 @@ from duetime.scheduler.foresight.readers.inbox import InboxReader
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader, last_skipped
 from duetime.scheduler.foresight.reasons.open_waits import MAY_WAIT
 from duetime.scheduler.foresight.stall_notes import stall_note
-from duetime.scheduler.foresight.start_times import as_they_come
+from duetime.scheduler.foresight.start_times import as_filtered, ends_in_future
 from duetime.scheduler.foresight.task_view import follow_up_notes, row_of, spawned_note, view_of, with_waits
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
@@ -213,7 +213,7 @@ class TaskReader:
         found, following, counts = self._store.tasks.page_and_counts(
             by.tenant, where, limit=limit, cursor=cursor, most=MAX_TASKS_COUNTED
         )
-        rows = found if only_failures(where.states) else as_they_come(found, now, where.states)
+        rows = found if only_failures(where.states) else as_filtered(found, where)
         views = tuple(row_of(record, now) for record in rows)
         return TaskPage(views, *counts, cursor=following, now=now, where=where, zone=self._zone or "UTC")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from duetime.scheduler.rules.states import FAILURES, OPEN, TERMINAL, only_failures
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.lists import failures
+from duetime.scheduler.store.lists import extra_runs, failures
 from duetime.scheduler.store.schema.damage import DamagedValue
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.tasks import runs
@@ -38,18 +38,7 @@ from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches, titled_by_reading
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskRecord
-from sqlalchemy import (
-    Connection,
-    Row,
-    Select,
-    and_,
-    func,
-    literal,
-    select,
-    true,
-    tuple_,
-    union_all,
-)
+from sqlalchemy import Connection, Row, Select, and_, func, literal, select, true, tuple_, union_all
 
 Found = Sequence[Row[Any]]
 
@@ -119,6 +108,11 @@ class ListReader:
         found = self._read(in_order(statement, section, behind).limit(limit))
         return found if last is None or len(found) == limit else None
 
+    def shown_by_extra_runs(self, behind: Position, limit: int) -> Found:
+        """Return open tasks that are listed by a run next to their current one."""
+        statement, key = extra_runs.shown(self.connection, self.tenant, self.where, self.matches)
+        return self._read(in_order(statement, OPEN_SECTION, behind, key).limit(limit))
+
     def _read(self, statement: Select[Any]) -> Found:
         found, damaged = unreadable.every(self.connection, statement)
         self.damaged[:] = [damaged or any(self.damaged)]
@@ -154,7 +148,7 @@ def page(
     reader = ListReader(connection, tenant, where, matches)
     rows: list[Row[Any]] = []
     if section == OPEN_SECTION:
-        rows.extend(reader.rows(OPEN_SECTION, behind, limit + 1))
+        rows.extend(_open_rows(reader, behind, limit + 1))
         behind = []
     if len(rows) <= limit and meets(where, TERMINAL):
         rows.extend(reader.rows(ENDED_SECTION, behind, limit + 1 - len(rows)))
@@ -162,22 +156,33 @@ def page(
     return found, _position(rows[limit - 1], found[-1]) if len(rows) > limit else None
 
 
+def _open_rows(reader: ListReader, behind: Position, limit: int) -> Found:
+    if not extra_runs.any_of(reader.connection, reader.tenant, reader.where):
+        return reader.rows(OPEN_SECTION, behind, limit)
+    others = replace(reader, apart=(extra_runs.not_shown(reader.tenant, reader.where),))
+    found = *others.rows(OPEN_SECTION, behind, limit), *reader.shown_by_extra_runs(behind, limit)
+    return sorted(found, key=lambda row: (_microseconds(row.listed_at), row[0]))[:limit]  # a row begins with its task
+
+
 def _position(row: Row[Any], record: TaskRecord) -> Position:
-    section, at = ENDED_SECTION if record.run.ended_at else OPEN_SECTION, row.listed_at
-    if not isinstance(at, DamagedValue):
-        return [section, to_microseconds(at), record.task.id]
-    if at.stored.startswith("-"):  # before all others
-        return [section, to_microseconds(FIRST_INSTANT), record.task.id]
-    last = to_microseconds(LAST_INSTANT)  # what is no instant is after all others
-    return [ENDED_SECTION] if section == OPEN_SECTION else [section, last, record.task.id]
+    section, at = ENDED_SECTION if record.run.ended_at else OPEN_SECTION, _microseconds(row.listed_at)
+    is_last = isinstance(row.listed_at, DamagedValue) and at == to_microseconds(LAST_INSTANT)
+    return [ENDED_SECTION] if is_last and section == OPEN_SECTION else [section, at, record.task.id]
 
 
-def in_order(statement: Select[Any], section: str, behind: Position) -> Select[Any]:
+def _microseconds(at: datetime | DamagedValue) -> int:
+    """Return a row's place: what is no instant is before all others where it is negative, else after them."""
+    if isinstance(at, DamagedValue):
+        at = FIRST_INSTANT if at.stored.startswith("-") else LAST_INSTANT
+    return to_microseconds(at)
+
+
+def in_order(statement: Select[Any], section: str, behind: Position, key: extra_runs.ListKey = _KEY) -> Select[Any]:
     """Sort a section of a list, from behind a position."""
     if behind:
-        last = _at(from_microseconds(int(behind[0])), str(behind[1]))
-        statement = statement.where(last < _HERE if section == OPEN_SECTION else last > _HERE)
-    return statement.order_by(*(column.asc() if section == OPEN_SECTION else column.desc() for column in _KEY))
+        last, here = _at(from_microseconds(int(behind[0])), str(behind[1])), tuple_(*key)
+        statement = statement.where(last < here if section == OPEN_SECTION else last > here)
+    return statement.order_by(*(column.asc() if section == OPEN_SECTION else column.desc() for column in key))
 
 
 def _at(listed_at: datetime, task_id: str) -> Any:
@@ -193,8 +198,8 @@ def counts(connection: Connection, tenant: str, where: TaskFilter) -> dict[State
     if of_task(tenant, where):
         statement = statement.select_from(RUNS_OF_TASKS)
     statement = statement.where(in_time(where), *conditions(tenant, where)).group_by(runs.c.state)
-    found = {State(state): count for state, count in unreadable.rows(connection, statement)}
-    return _without_failures(found) | failed
+    found = Counter({State(state): count for state, count in unreadable.rows(connection, statement)})
+    return _without_failures(found + extra_runs.counted(connection, tenant, where, None, _MAX_ROWS)) | failed
 
 
 def _without_failures(found: Mapping[State, int]) -> dict[State, int]:
@@ -205,9 +210,21 @@ def counts_up_to(connection: Connection, tenant: str, where: TaskFilter, matches
     """Count up to `most` tasks of each state; with other filters, up to `most` open and `most` ended ones.
 
     Of common words in titles, only the first matches are counted. Failures are those of `failures`: tasks whose latest
-    run failed, also where they are scheduled again and counted as that too.
+    run failed, also where they are scheduled again and counted as that too. In a filter of states, a task that only a
+    run next to its current one brings in counts as that.
     """
-    if _is_only_of_states(where):
+    found = _counted_up_to(connection, tenant, where, matches, most)
+    extra = extra_runs.counted(connection, tenant, where, matches, most)
+    together = {state: min(found.by_state.get(state, 0) + count, most) for state, count in extra.items()}
+    more = {state for state, count in together.items() if count == most}
+    return Counts(found.by_state | together, found.at_least | more)
+
+
+def _counted_up_to(
+    connection: Connection, tenant: str, where: TaskFilter, matches: Matches | None, most: int
+) -> Counts:
+    """Count tasks by the state of their current run, and failures."""
+    if where == TaskFilter(states=where.states):
         states = states_within(where) or tuple(State)
         rows = connection.execute(union_all(*(_up_to(tenant, where, state, most) for state in states))).all()
         found = {State(state): count for state, count in rows if count}
@@ -216,14 +233,13 @@ def counts_up_to(connection: Connection, tenant: str, where: TaskFilter, matches
     more = frozenset(state for state, count in failed.items() if count == most)
     if only_failures(where.states):
         return Counts(failed, more)
-    by_state, at_least = _counted_up_to(connection, tenant, where, matches, most)
+    by_state, at_least = _of_current_runs(connection, tenant, where, matches, most)
     return Counts(_without_failures(by_state) | failed, (at_least - FAILURES) | more)
 
 
-def _counted_up_to(
+def _of_current_runs(
     connection: Connection, tenant: str, where: TaskFilter, matches: Matches | None, most: int
 ) -> Counts:
-    """Count tasks by the state of their current run."""
     if matches and matches.complete:
         return _counted_among(connection, tenant, where, matches, most)
     if matches and where == TaskFilter(query=where.query):
@@ -258,10 +274,6 @@ def _counted_first(connection: Connection, tenant: str, ids: Sequence[str], most
     first = select(runs.c.state).where(IS_CURRENT, *mine).limit(most).subquery()
     rows = unreadable.rows(connection, select(first.c.state, func.count()).group_by(first.c.state))
     return Counter({State(state): count for state, count in rows})
-
-
-def _is_only_of_states(where: TaskFilter) -> bool:
-    return where == TaskFilter(states=where.states)
 
 
 def _up_to(tenant: str, where: TaskFilter, state: State, most: int) -> Select[str, int]:

@@ -80,11 +80,14 @@ def meets(where: TaskFilter, states: frozenset[State]) -> bool:
 def conditions(tenant: str, where: TaskFilter, titled: Callable[[str], Condition] = titled) -> list[Condition]:
     found: list[Condition] = list(of_task(tenant, where, titled))
     if where.states:
-        found += [
-            runs.c.phase.in_({phase_of(state) for state in states_within(where)}),
-            or_(runs.c.state.in_(where.states), ASKING_RUN) if asked_too(where) else runs.c.state.in_(where.states),
-        ]
+        found += [runs.c.phase.in_({phase_of(state) for state in states_within(where)}), is_in_states(where)]
     return found
+
+
+def is_in_states(where: TaskFilter) -> Condition:
+    """Whether the current run is in one of the filter's states, of which it has some."""
+    in_states = runs.c.state.in_(where.states)
+    return or_(in_states, ASKING_RUN) if asked_too(where) else in_states
 
 
 def states_within(where: TaskFilter) -> tuple[State, ...]:

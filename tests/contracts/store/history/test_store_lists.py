@@ -9,6 +9,9 @@ from typing import TypeVar
 import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import Event, EventFilter, EventKind
+from duetime.scheduler.records import Change
+from duetime.scheduler.rules import changes
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeliveryState, State
 from duetime.scheduler.views import TaskFilter, TaskRecord
@@ -19,6 +22,7 @@ from tests.builders import (
     NOON,
     TENANT,
     Clock,
+    a_run,
     a_task,
     added,
     cancelled,
@@ -79,6 +83,59 @@ def test_ended_tasks_stand_by_when_they_ended_and_retried_ones_by_when_they_are_
     soon = added(store, NOON + HOUR)
     store.claims.settle([settlement(again, State.RETRYING, wake_at=NOON + 2 * HOUR)])
     assert ids(store) == [soon.task.id, again.task.id, early.task.id, late.task.id]
+
+
+def with_extra_run(store: Store, at: datetime, *, due: datetime = NOON + 48 * HOUR) -> str:
+    """Store a series that is due at a later time, and a run next to it; return the id of the task."""
+    made = added(store, due, repeat="FREQ=WEEKLY")
+    extra = a_run(made.task, at, current=False, number=2)
+
+    def decide(found: TaskRecord) -> Change:
+        return Change(found.task, found.run, extra_run=extra, kind=EventKind.RUN_NOW)
+
+    store.tasks.change(TENANT, made.task.id, actor="ann", kind=EventKind.RUN_NOW, decide=decide)
+    return made.task.id
+
+
+def run_extra(store: Store) -> None:
+    """Start the runs that are due."""
+    ready = [Start(run.run_id) for run in store.claims.make_ready(limit=9)]
+    assert store.claims.start(ready, worker="w", epoch=None, lease=LEASE)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 9])
+def test_a_series_stands_where_the_run_next_to_it_comes_on_whichever_page_that_is(store: Store, limit: int) -> None:
+    """Its own next time is behind all others: with two rows a page, on the fourth one."""
+    runs = with_extra_run(store, NOON)
+    run_extra(store)
+    first, second = added(store, NOON + HOUR), added(store, NOON + 2 * HOUR)
+    between = with_extra_run(store, NOON + 3 * HOUR)
+    third = added(store, NOON + 4 * HOUR)
+    behind = with_extra_run(store, NOON + 6 * HOUR, due=NOON + 5 * HOUR)
+    ended = cancelled(store, added(store, NOON + 9 * HOUR))
+    expected = [runs, first.task.id, second.task.id, between, third.task.id, behind]
+    assert ids(store, limit=limit) == [*expected, ended.task.id]
+    assert ids(store, TaskFilter(states=(State.SCHEDULED,)), limit=limit) == [*expected[1:], runs]
+    assert ids(store, TaskFilter(query="john"), limit=limit) == ids(store, limit=limit)
+
+
+def test_an_extra_run_of_a_series_is_found_and_counted_as_running_once(store: Store, clock: Clock) -> None:
+    extra = with_extra_run(store, NOON)
+    run_extra(store)
+    own = started(store)
+    running = TaskFilter(states=(State.RUNNING,))
+    assert set(ids(store, running, limit=1)) == {extra, own.task.id}
+    for where, counts in (
+        (running, {State.RUNNING: 2}),
+        (TaskFilter(states=(State.RUNNING, State.SCHEDULED)), {State.RUNNING: 1, State.SCHEDULED: 1}),
+        (TaskFilter(states=(State.RUNNING,), action="reminder"), {State.RUNNING: 2}),
+        (TaskFilter(), {State.RUNNING: 1, State.SCHEDULED: 1}),
+    ):
+        assert store.tasks.counts(TENANT, where) == counted(store, where, 9).by_state == counts, where
+    store.tasks.change(
+        TENANT, extra, actor="ann", kind=EventKind.CANCELLED, decide=lambda found: changes.cancel(found, clock())
+    )
+    assert ids(store, running) == [own.task.id]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 9])

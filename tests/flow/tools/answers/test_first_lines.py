@@ -245,6 +245,10 @@ def test_an_extra_run_that_is_under_way_is_what_a_task_does_now(ask: Ask, store:
     text, page = ask("list_tasks", state="scheduled")
     assert [(row["state"], row["when"]) for row in page["tasks"]] == [("scheduled", "2026-11-22T00:30:00Z")]
     assert "running" not in text
+    for given in ({"state": "running"}, {"state": "running", "before": "tomorrow"}):
+        text, page = ask("list_tasks", **given)
+        assert text.startswith("1 running.\n")
+        assert [(row["state"], row["when"]) for row in page["tasks"]] == [("running", "2026-11-21T23:00:00Z")]
 
 
 def test_the_deadline_of_an_extra_run_is_its_own_or_none(ask: Ask) -> None:
