@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from duetime.scheduler.chain.chain import Chain
 from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.lists.extra_runs import SIDE_RUN, is_side_run_of
 from duetime.scheduler.store.lists.task_list import ListReader, in_order, start
 from duetime.scheduler.store.schema.damage import DamagedValue
 from duetime.scheduler.store.schema.rows import IS_CURRENT, columns_of, listed_at
@@ -30,7 +31,7 @@ from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.text_index.text_search import Condition, Matches, titled_by_reading
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
-from sqlalchemy import Connection, Select, and_, exists, false, literal_column, not_, or_, select, true, tuple_
+from sqlalchemy import Connection, Select, and_, exists, false, not_, or_, select, true, tuple_
 
 MAX_OPEN_RUNS_SEARCHED = 5_000
 """Open runs, the earliest first, among which recurring tasks are searched."""
@@ -76,9 +77,6 @@ _BEHIND_OTHERS = (
 
 _GOES_ON = or_(runs.c.cancel_requested == false(), runs.c.overtaken_at.is_not(None))
 """Runs whose series continues: one that gives way to the next is asked to stop as well."""
-
-_side = runs.alias("side")
-_IS_SIDE_RUN: Condition = literal_column("NOT side.current AND side.ended_at IS NULL")  # literal, as in its index
 
 _stopped, _stopped_step = runs.alias("stopped"), chain_steps.alias("stopped_step")
 _ENDS = (
@@ -142,7 +140,7 @@ def _held_once(
 
 def _with_side_runs(connection: Connection, tenant: str, where: TaskFilter) -> tuple[Sequence[TaskRecord], bool]:
     """Return the tasks of which a run next to the current one comes before the end of the window."""
-    due = select(_side.c.task_id).where(_IS_SIDE_RUN, _side.c.tenant == tenant, _side.c.listed_at < where.before)
+    due = select(SIDE_RUN.c.task_id).where(*is_side_run_of(tenant), SIDE_RUN.c.listed_at < where.before)
     statement = (
         read.TASK_AND_RUN.where(IS_CURRENT, runs.c.task_id.in_(due))
         .where(or_(tasks.c.paused == false(), tasks.c.paused_until < where.before))

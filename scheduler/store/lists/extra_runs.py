@@ -37,17 +37,19 @@ _RANKED = (State.RUNNING, State.READY, State.SCHEDULED)
 EXTRA_RUN_STATES = frozenset(_RANKED)
 """States of the runs by which tasks are shown; of several runs, the first state stands for a task."""
 
-_side = runs.alias("side")
+SIDE_RUN = runs.alias("side")
+"""A run next to the current one of its task."""
+
 _IS_SIDE_RUN: Condition = literal_column("NOT side.current AND side.ended_at IS NULL")  # literal, as in its index
 _IS_HELD = and_(tasks.c.paused, tasks.c.paused_until.is_(None))
 _STARTS_FIRST = and_(
-    _side.c.state.in_((State.SCHEDULED, State.READY)), _side.c.listed_at < runs.c.listed_at, not_(_IS_HELD)
+    SIDE_RUN.c.state.in_((State.SCHEDULED, State.READY)), SIDE_RUN.c.listed_at < runs.c.listed_at, not_(_IS_HELD)
 )
 _IS_STOPPING = and_(runs.c.cancel_requested, runs.c.overtaken_at.is_(None))
 _NEEDS_ITS_USER = or_(_IS_STOPPING, func.coalesce(BLOCKED_RUN, false()))
 _COMES_FIRST = and_(
-    _side.c.cancel_requested == false(),
-    or_(_side.c.state == State.RUNNING, _STARTS_FIRST),
+    SIDE_RUN.c.cancel_requested == false(),
+    or_(SIDE_RUN.c.state == State.RUNNING, _STARTS_FIRST),
     *(IS_CURRENT, PER_SECTION[OPEN_SECTION], runs.c.state != State.RUNNING, not_(_NEEDS_ITS_USER)),
 )
 
@@ -56,7 +58,7 @@ def any_of(connection: Connection, tenant: str, where: TaskFilter) -> bool:
     """Whether a list of open tasks has to look for these: a tenant has few runs next to current ones, or none."""
     if not meets(where, EXTRA_RUN_STATES):
         return False
-    found = select(_side.c.id).where(*_of_tenant(tenant)).limit(1)
+    found = select(SIDE_RUN.c.id).where(*is_side_run_of(tenant)).limit(1)
     return bool(unreadable.rows(connection, found))
 
 
@@ -98,23 +100,24 @@ def _among(connection: Connection, tenant: str, where: TaskFilter, matches: Matc
 
 def _first(tenant: str, where: TaskFilter) -> Subquery:
     """Select by task when the first of such runs comes that the filter may show, and the rank of their states."""
-    at, rank = _side.c.listed_at, case(*((_side.c.state == state, n) for n, state in enumerate(_RANKED)))
+    at, rank = SIDE_RUN.c.listed_at, case(*((SIDE_RUN.c.state == state, n) for n, state in enumerate(_RANKED)))
     return (
-        select(_side.c.task_id, func.min(at, type_=at.type).label("listed_at"), func.min(rank).label("rank"))
-        .join_from(_side, runs, runs.c.task_id == _side.c.task_id)
+        select(SIDE_RUN.c.task_id, func.min(at, type_=at.type).label("listed_at"), func.min(rank).label("rank"))
+        .join_from(SIDE_RUN, runs, runs.c.task_id == SIDE_RUN.c.task_id)
         .join(tasks, tasks.c.id == runs.c.task_id)
-        .where(*_of_tenant(tenant), _COMES_FIRST, *_of_side_run(where))
-        .group_by(_side.c.task_id)
+        .where(*is_side_run_of(tenant), _COMES_FIRST, *_of_side_run(where))
+        .group_by(SIDE_RUN.c.task_id)
         .subquery("first")
     )
 
 
-def _of_tenant(tenant: str) -> Sequence[Condition]:
-    return _IS_SIDE_RUN, text_search.unindexed(_side.c.tenant) == tenant  # led by the few side runs of all tenants
+def is_side_run_of(tenant: str) -> Sequence[Condition]:
+    """Limit SIDE_RUN to open runs next to current ones, in a form where only their own index can lead a plan."""
+    return _IS_SIDE_RUN, text_search.unindexed(SIDE_RUN.c.tenant) == tenant
 
 
 def _of_side_run(where: TaskFilter) -> Sequence[Condition]:
-    states = [_side.c.state.in_(where.states)] if where.states else []
-    after = [where.after <= _side.c.listed_at] if where.after else []
-    before = [where.before > _side.c.listed_at] if where.before else []
+    states = [SIDE_RUN.c.state.in_(where.states)] if where.states else []
+    after = [where.after <= SIDE_RUN.c.listed_at] if where.after else []
+    before = [where.before > SIDE_RUN.c.listed_at] if where.before else []
     return *states, *after, *before

@@ -161,6 +161,24 @@ def test_whether_a_task_is_a_step_is_looked_up_by_its_id_however_many_chains_oth
 
 
 FROM_NOW_ON = TaskFilter(after=NOON)
+LISTS: dict[str, Ask] = {
+    "a page": lambda store: store.tasks.page(TENANT, TaskFilter((State.RUNNING,)), limit=9),
+    "the counts": lambda store: counted(store, TaskFilter((State.RUNNING,)), 9),
+    "a window": lambda store: store.tasks.agenda(TENANT, DAY, limit=9),
+}
+
+
+@pytest.mark.parametrize("ask", LISTS.values(), ids=LISTS)
+def test_extra_runs_of_a_list_are_found_among_those_that_are_open_and_not_in_the_history(
+    ask: Ask, tmp_path: Path
+) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock())) as store:
+        added(store, repeat="FREQ=DAILY")
+        steps = [step for step in plans(store, ask) if step.split()[1] == "side"]
+    assert steps
+    assert all("INDEX runs_side" in step for step in steps), steps
+
+
 HELD_LATER: dict[str, Ask] = {
     "a page": lambda store: store.tasks.page(TENANT, FROM_NOW_ON, limit=9),
     "the counts": lambda store: counted(store, FROM_NOW_ON, 9),
