@@ -22,6 +22,7 @@ from mcp.types import CallToolResult
 
 if TYPE_CHECKING:
     from duetime.scheduler.worker.external.answers import ClaimedRun
+    from duetime.scheduler.worker.external.claim_waits import ClaimWait
     from duetime.scheduler.worker.external.external_runs import ExternalRuns
 
 MAX_CLAIM_WAIT_S: Final = 30.0
@@ -79,7 +80,7 @@ async def _wait_for_runs(call: ClaimRuns, sender: Sender, seconds: float) -> Non
             if looks or not wait.seconds_left():
                 looks = False
                 wait.begin_look()
-                await cross(_claim, call, sender)
+                await cross(_look, wait, call, sender)
             left = ends_at - loop.time()
             if call.claimed or left <= 0:
                 return
@@ -105,6 +106,12 @@ def _claim(call: ClaimRuns, sender: Sender) -> Sequence[ClaimedRun]:
     if gone:
         runs.hand_back(claimed)
     return claimed
+
+
+def _look(wait: ClaimWait, call: ClaimRuns, sender: Sender) -> Sequence[ClaimedRun]:
+    """Claim once for a call that waits: what comes due behind that wakes it."""
+    wait.follow()
+    return _claim(call, sender)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 Calls that want the same runs form a queue, of which the first one alone looks. News wakes it: a change of a task of
 its tenant, or the end of an attempt of any tenant, which may free a pool. A change in this process is read at once, one
-of others by a look at the events, which serves all who wait. The hint of its last look says when a run is due. Once it
-has claimed, the next one looks.
+of others by a look at the events, which serves all who wait. The events are followed from before the first look of a
+call. The hint of its last look says when a run is due. Once it has claimed, the next one looks.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.runtime.event_tail import EventLog, EventTail, TailPage
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.task import State
@@ -104,6 +105,10 @@ class ClaimWait:
         """Note that it looks now."""
         self._waits.begin_look(self, self._group)
 
+    def follow(self) -> None:
+        """Follow the events of other processes from here on: a look behind this misses none. May read the database."""
+        self._waits.follow()
+
 
 class ClaimWaits:
     """The calls of one process that wait. Thread-safe; its loop runs while there are any."""
@@ -175,20 +180,37 @@ class ClaimWaits:
 
     def step(self) -> float | None:
         """Read what has changed while a call waits; return the seconds until the next read."""
-        if not self._groups:
-            self._tail.end()
-            self._changed.clear()
+        if self._has_ended():
             return None
         if self._tail.place is not None and (left := self._read_at + MIN_READ_INTERVAL_S - self._clock()) > 0:
             return left
         self._read_at = self._clock()
         with self._tail.survived():
-            if self._tail.place is None:
-                self._tail.begin(self._tail.newest())
+            self._begin()
             page = self._tail.read()
             with self._tail.delivery(page), self._taken() as changed:
                 self._wake(self._concerned(page, changed))
         return self._tail.seconds_left()
+
+    def follow(self) -> None:
+        """Begin behind the newest event, unless the events are followed already; the loop tries again in an outage."""
+        with suppress(StoreUnavailable):
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._tail.place is not None:
+            return
+        newest = self._tail.newest()
+        with self._lock:
+            if self._tail.place is None:  # else another look has begun, further back
+                self._tail.begin(newest)
+
+    def _has_ended(self) -> bool:
+        with self._lock:
+            if not self._groups:
+                self._tail.end()
+                self._changed.clear()
+            return not self._groups
 
     @contextmanager
     def _taken(self) -> Iterator[set[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any, cast
@@ -188,18 +188,50 @@ def test_a_change_of_another_process_is_found_by_one_look_at_the_events_for_all(
     assert (len(desk.log.reads), desk.due()) == (2, [0])
 
 
+def sent(desk: Desk, claim: Callable[[], list[Any]]) -> Sender:
+    """Return the caller of a tool whose looks `claim` answers."""
+    runs = SimpleNamespace(waits=desk.waits, claim=lambda *_given, **_named: claim(), wanted=lambda *_, **__: OURS)
+    return Sender(cast("Any", SimpleNamespace(external_runs=runs)), LOCAL, {})
+
+
+def claimed(desk: Desk, claim: Callable[[], list[Any]]) -> Any:
+    """Return the claims of a call that waits for a second."""
+    call = ClaimRuns(wait=1)
+    asyncio.run(cast("Any", CLAIM_RUNS.before_answer)(call, sent(desk, claim)))
+    return call.claimed
+
+
+def test_a_run_of_another_process_that_comes_due_during_the_first_look_is_found_at_once(desk: Desk) -> None:
+    looks = 0
+
+    def claim() -> list[Any]:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            desk.log.add(1, tenant="acme")
+            desk.step()
+            return []
+        return ["a run"]
+
+    assert (claimed(desk, claim), looks) == (["a run"], 2)
+
+
+def test_a_look_whose_place_among_the_events_cannot_be_read_is_made_all_the_same(desk: Desk) -> None:
+    desk.log.outages = [StoreUnavailable("the database is away")]
+    assert claimed(desk, lambda: ["a run"]) == ["a run"]
+
+
 def test_a_call_that_does_not_wait_claims_once_and_follows_no_events(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, claims = list[str](), list[Any]()
+    begun, claims = list[str](), list[str]()
     monkeypatch.setattr(desk.waits.loop, "wake", lambda: begun.append("loop"))
 
-    def claim(*given: Any, **_named: Any) -> list[Any]:
-        claims.append(given)
+    def claim() -> list[Any]:
+        claims.append("a look")
         return []
 
-    runs = SimpleNamespace(waits=desk.waits, claim=claim, wanted=lambda *_given, **_named: OURS)
-    sender = Sender(cast("Any", SimpleNamespace(external_runs=runs)), LOCAL, {})
+    sender = sent(desk, claim)
     assert CLAIM_RUNS.before_answer is not None
     for wait, loops in ((None, []), (0.001, ["loop"])):
         claims.clear()
