@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED, BulkVerb
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.service.bulk.bulk_call import BulkArguments
 from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED
 from duetime.scheduler.task import Json, Tier
 from duetime.scheduler.views import TaskFilter
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.filters import MEANT_STATES, STATE_WORDS, parts_of
-from duetime.tools.arguments.types import Flag, Text, Texts, Whole
+from duetime.tools.arguments.types import Flag, Text, Texts, TokenText, Whole
 from duetime.tools.definition import IDEMPOTENCY_KEY, TIME, Definition, Sender, hints
 from duetime.tools.results import bulk_answer
 from duetime.widgets.cards import TASK_LIST
@@ -48,24 +49,30 @@ class ChangeTasks:
         return TaskFilter(**parts_of(self.state), action=self.action, label=self.label, query=self.query, tier=tier)
 
 
+def _arguments(call: ChangeTasks, sender: Sender) -> BulkArguments:
+    return {
+        "after": call.after,
+        "before": call.before,
+        "to": call.to,
+        "undo": call.undo,
+        "reason": call.reason,
+        "expect": call.expect,
+        "max_letters": call.max_letters,
+        "dry_run": call.dry_run,
+        "idempotency_key": call.idempotency_key,
+        "raw": sender.raw,
+        "by": sender.by,
+    }
+
+
 def _answer(call: ChangeTasks, sender: Sender) -> CallToolResult:
-    result = sender.scheduler.bulk.change(
-        call.change,
-        call.task_ids,
-        where=call.where,
-        after=call.after,
-        before=call.before,
-        to=call.to,
-        undo=call.undo,
-        reason=call.reason,
-        expect=call.expect,
-        max_letters=call.max_letters,
-        dry_run=call.dry_run,
-        idempotency_key=call.idempotency_key,
-        raw=sender.raw,
-        by=sender.by,
-    )
-    return bulk_answer(result)
+    arguments = _arguments(call, sender)
+    return bulk_answer(sender.scheduler.bulk.change(call.change, call.task_ids, where=call.where, **arguments))
+
+
+def _rehearse(call: ChangeTasks, sender: Sender) -> None:
+    """Raise what is wrong with the arguments of a call; no task is looked at."""
+    sender.scheduler.bulk.check(call.change, call.task_ids, where=call.where, **_arguments(call, sender))
 
 
 _VERB = Choice(
@@ -100,7 +107,9 @@ CHANGE_TASKS = Definition(
     "Change many tasks at once, or undo it. Filters, as in list_tasks, only preview until expect says how many.",
     (
         _Change("change", _VERB, "", "change='cancel'", required=True),
-        Argument("task_ids", Texts(MAX_TASKS_CHANGED), "These; else the filters", "task_ids=['t_7k3m9qx2w4hb']"),
+        Argument(
+            "task_ids", Texts(MAX_TASKS_CHANGED, listed=True), "These; else the filters", "task_ids=['t_7k3m9qx2w4hb']"
+        ),
         Argument("query", Text(200), "", "query='john'"),
         Argument("label", Text(60), "", "label='workflow=onboarding'"),
         Argument("action", Text(60), "", "action='webhook'"),
@@ -122,13 +131,14 @@ CHANGE_TASKS = Definition(
         Argument("expect", Whole(1, MAX_TASKS_CHANGED), "The preview's count", "expect=12"),
         Argument("max_letters", Whole(1, MAX_LETTERS_CLOSED), "", "max_letters=100"),
         Argument("dry_run", Flag(), "", "dry_run=true"),
-        Argument("undo", Text(60), "Token of an answer", "undo='u_b1'"),
+        Argument("undo", TokenText(60), "Token of an answer"),
         Argument("reason", Text(200), "", "reason='the fair is off'"),
         replace(IDEMPOTENCY_KEY, about=""),
     ),
     ChangeTasks,
     _answer,
     hints(destructive=True, idempotent=True, outside=False),
+    rehearse=_rehearse,
     card=TASK_LIST,
     output="list",
 )

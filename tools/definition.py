@@ -20,9 +20,9 @@ from duetime.tools.arguments.arguments import (
 )
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.retry import RetryTerms
-from duetime.tools.arguments.task_id import TaskId, TaskIdText
+from duetime.tools.arguments.task_id import TaskId
 from duetime.tools.arguments.time_text import TimeText
-from duetime.tools.arguments.types import Amounts, Length, Object, Text, Texts, Whole
+from duetime.tools.arguments.types import Amounts, Length, Object, Text, Texts, TokenText, Whole
 from duetime.tools.arguments.unknown_names import as_call, is_short
 from duetime.tools.arguments.waits import RUN_ON_FAILURE
 from duetime.tools.call_origin import UNKNOWN_ORIGIN, CallOrigin
@@ -50,7 +50,7 @@ TIME = TimeText(200)
 
 TASK_ID = TaskId(
     "task_id",
-    TaskIdText(40, "the id of a task, as schedule_task and list_tasks return it"),
+    TokenText(40, "the id of a task, as schedule_task and list_tasks return it"),
     "",
     f"task_id={SAMPLE_TASK_ID!r}",
     required=True,

@@ -7,18 +7,19 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from duetime.scheduler.calls.reschedule import REMOVABLE_ARGUMENTS, REMOVED_BY_VALUE, Reschedule
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.request import DEADLINE_KINDS, AfterFailure
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.task import Json, Notify
 from duetime.tools.arguments.approval import ApprovalTerms
-from duetime.tools.arguments.arguments import SAMPLE_TASK_ID, Argument
+from duetime.tools.arguments.arguments import PAYLOAD_EXAMPLES, SAMPLE_TASK_ID, Argument, action_of
 from duetime.tools.arguments.choices import Choice, Choices
 from duetime.tools.arguments.recurrence_words import RecurrenceText, refuse_no_runs
 from duetime.tools.arguments.retry import RetryTerms
 from duetime.tools.arguments.steps import VALID_OUTPUT
 from duetime.tools.arguments.time_text import PauseFlag
 from duetime.tools.arguments.types import Flag
+from duetime.tools.arguments.unknown_names import is_text_action
 from duetime.tools.arguments.waits import AFTER, AFTER_FAILURE, APPROVAL, WAIT_FOR, EventWait
 from duetime.tools.definition import (
     DEADLINE,
@@ -81,6 +82,14 @@ def _answer(call: RescheduleTask, sender: Sender) -> CallToolResult:
     except InvalidArgument as problem:
         raise _with_removal(problem, sender.raw) from None
     return dry_run_answer(view) if call.dry_run else task_answer(view)
+
+
+def _rehearse(call: RescheduleTask, sender: Sender) -> None:
+    """Raise what is wrong with a call; a handler of one's own checks no payload that only an example says."""
+    action = action_of(sender.scheduler, call.task_id, sender.by) if call.payload else None
+    if not is_text_action(action) and action not in PAYLOAD_EXAMPLES:
+        raise Refused("its handler would check a payload that nobody sent")
+    _answer(call, sender)
 
 
 def _with_removal(problem: InvalidArgument, sent: Mapping[str, Json]) -> InvalidArgument:
@@ -171,5 +180,6 @@ RESCHEDULE_TASK = Definition(
     _call,
     _answer,
     hints(idempotent=True, outside=True),
+    rehearse=_rehearse,
     elsewhere={name: _no_state(name) for name in ("state", "status", "cancel", "delete")},
 )

@@ -24,9 +24,7 @@ _EXCEPT: Final = re.compile(r"(?:^|(?<=, ))except=")
 _STEPS: Final = "steps"
 _DRY_RUN: Final = "dry_run"
 _JSON_WORDS: Final = {"true": True, "false": False, "null": None}
-
-_MAX_TRIALS: Final = 4
-"""Calls that are tried until the examples of a refusal are accepted together."""
+_MAX_TRIALS: Final = 4  # calls until the examples of a refusal are accepted together
 
 Path = tuple[str, ...]
 P = ParamSpec("P")
@@ -68,18 +66,26 @@ def with_accepted_examples(
     """
     problems = _apart(error.problems if isinstance(error, InvalidArguments) else [error], given)
     for _ in range(_MAX_TRIALS):
-        again = _problems_of(attempt, _sent_back(given, problems, 0))
+        sent = _sent_back(given, problems, 0)
+        again = _problems_of(attempt, sent)
         if again is None:
             return error
         if not again:
             several = max(len(_alternatives(each)) for each in problems)
             refused = {at for at in range(1, several) if _problems_of(attempt, _sent_back(given, problems, at)) != []}
-            problems = [_without(each, refused) for each in problems] if refused else problems
+            problems = [_as_accepted(_without(each, refused), sent or {}) for each in problems]
             return problems[0] if len(problems) == 1 else InvalidArguments(problems)
         for new in again:
             at = next((at for at, each in enumerate(problems) if each.argument == new.argument), len(problems))
             problems[at : at + 1] = [_joined(problems[at], new) if at < len(problems) else new]
     return error
+
+
+def _as_accepted(problem: InvalidArgument, sent: Mapping[str, Any]) -> InvalidArgument:
+    """Return a problem whose example has what all of them together correct in the arguments that it names."""
+    named = _named(problem, 0)
+    accepted = {name: sent.get(name) for name in named}
+    return problem if accepted == named or len(_alternatives(problem)) > 1 else _with_example(problem, accepted)
 
 
 def _apart(problems: Sequence[InvalidArgument], given: Mapping[str, Any]) -> list[InvalidArgument]:
@@ -101,8 +107,7 @@ def _apart(problems: Sequence[InvalidArgument], given: Mapping[str, Any]) -> lis
 
 def _root(problem: InvalidArgument) -> str:
     """Return the whole argument that a problem is about, or about a part of."""
-    found = _PARTS.match(problem.argument)
-    return found[0] if found else problem.argument
+    return next(iter(_PARTS.findall(problem.argument)), problem.argument)
 
 
 def _joined(known: InvalidArgument, new: InvalidArgument) -> InvalidArgument:
@@ -121,10 +126,8 @@ def _problems_of(
         return None
     try:
         attempt({**call, _DRY_RUN: True})
-    except InvalidArguments as wrong:
-        return list(wrong.problems)
-    except InvalidArgument as wrong:
-        return [wrong]
+    except (InvalidArgument, InvalidArguments) as wrong:
+        return list(wrong.problems) if isinstance(wrong, InvalidArguments) else [wrong]
     except DuetimeError:
         return None
     return []
@@ -137,10 +140,7 @@ def _sent_back(given: Mapping[str, Any], problems: Sequence[InvalidArgument], wh
         named = _named(problem, which)
         if not named:
             return None
-        for name in (
-            problem.argument,
-            *_PARTS.findall(problem.argument)[:1],
-        ):  # an unknown name may have a point, or be one
+        for name in (problem.argument, _root(problem)):  # an unknown name may have a point, or be one
             call.pop(name, None)
         call |= named
     return {name: value for name, value in call.items() if value is not None}

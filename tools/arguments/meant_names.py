@@ -72,6 +72,11 @@ def _later(given: Json, _call: Call) -> Json:
     return f"{given} later" if _is_length(given) else None
 
 
+def _unless_later(given: Json, call: Call) -> Json:
+    """Return a deadline; None for a length of time by which a task that there is already is to be moved."""
+    return None if "task_id" in call and not call.get("when") and _is_length(given) else given
+
+
 def _is_length(given: Json) -> bool:
     """Whether this is a length of time in words; one of ISO 8601, `PT2H`, is a time already."""
     if not isinstance(given, str):
@@ -134,7 +139,7 @@ MEANT_ARGUMENTS: Final[Mapping[str, tuple[Meaning, ...]]] = {
     **_means("duration takes", Meaning("estimate"), *_SNOOZE),
     **_means("for snooze_for", *_SNOOZE),
     **_means("snooze_until", *_all("until")),
-    **_means("postpone snooze defer", Meaning("when", _later), *_SNOOZE),
+    **_means("postpone snooze defer", Meaning("when", _later), *_SNOOZE, Meaning("to", _later)),
     **_means("to", *_all("before")),
     **_means("end end_date end_time ends_at end_at stop_at until", *_all("until", "to", "before")),
     **_means("resume_at paused_until", *_all("pause_until")),
@@ -151,7 +156,8 @@ MEANT_ARGUMENTS: Final[Mapping[str, tuple[Meaning, ...]]] = {
     ),
     **_means("count occurrences times max_occurrences repetitions", *_all("max_runs", "limit")),
     **_means("exclude exceptions", Meaning("repeat_policy", _member("except"))),
-    **_means("overlap", Meaning("repeat_policy", _member("overlap"))),
+    **_means("catchup catch_up catchup_window", Meaning("repeat_policy", _member("catchup_window"))),
+    **{name: (Meaning("repeat_policy", _member(name)),) for name in ("overlap", "coalesce", "jitter", "pause_after")},
     **_means("name", *_all("title", "query")),
     **_means("task_name summary subject heading", *_all("title")),
     **_means("task id", *_all("task_id", "event_id"), Meaning("title", _unless_named)),
@@ -181,7 +187,9 @@ MEANT_ARGUMENTS: Final[Mapping[str, tuple[Meaning, ...]]] = {
     **_means("depends_on dependencies after_task after_tasks", *_all("after")),
     **_means("channel channels", *_all("deliver_to")),
     **_means("requires_approval needs_approval require_approval ask", Meaning("approval", _question)),
-    **_means("due_by by finish_by complete_by", *_all("deadline")),
+    **_means("due_by finish_by complete_by", *_all("deadline")),
+    **_means("by", Meaning("deadline", _unless_later), Meaning("when", _later), Meaning("to", _later)),
+    **_means("shift shift_by move_by", Meaning("when", _later), Meaning("to", _later)),
     **_means("urgency importance tier prio", *_all("priority")),
     **_means("resources pools requires", *_all("needs")),
     **_means("preview simulate", *_all("dry_run")),

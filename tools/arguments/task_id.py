@@ -8,17 +8,7 @@ from dataclasses import dataclass
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.arguments import Argument, Elsewhere
-from duetime.tools.arguments.types import Text
 from duetime.tools.arguments.unknown_names import is_short
-
-
-@dataclass(frozen=True, slots=True)
-class TaskIdText(Text):
-    """The id of one task."""
-
-    def corrected(self, given: Json) -> Json:
-        """Return the only id of a list."""
-        return given[0] if isinstance(given, list) and len(given) == 1 and isinstance(given[0], str) else None
 
 
 @dataclass(frozen=True, slots=True)

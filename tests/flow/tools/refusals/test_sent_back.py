@@ -333,6 +333,9 @@ WRONG = [
         {"deadline": "2027-01-01"},
         {"skip_next": "next week"},
         {"skip_next": 3},
+        {"repeat_policy": {"catchup": "400 days"}},
+        {"repeat_policy": {"catchup": "400 days", "overlapp": "skip"}, "when": "400 dys"},
+        {"catchup": "400 days", "when": "400 dys", "repeat": "every 5 fooes"},
     )),
     (A, {"task_id": "DAILY", "action": "skip_next", "minutes": 5}),
     (A, {"task_id": "DAILY", "action": "skip_next", "until": "friday"}),
@@ -361,6 +364,8 @@ WRONG = [
     (C, {"change": "cancel", "query": "one", "task_ids": ["ONE"]}),
     (C, {"change": "move", "query": "one", "to": "whenever"}),
     (C, {"change": "move", "query": "one", "to": "yesterday"}),
+    (C, {"action": "move", "query": "one"}),
+    (C, {"change": "mov", "query": "one", "when": "400 dys", "before": "xx"}),
     # lists and events
     ("list_tasks", {"state": "on hold"}),
     ("list_tasks", {"state": "paused,open"}),
@@ -552,21 +557,25 @@ MEANT = [
     ),
     (
         S,
-        {"steps": [{"name": "import a"}, {"name": "report", "after": ["import a"]}]},
+        {"when": "tomorrow", "steps": [{"name": "import a"}, {"name": "report", "after": ["import a"]}]},
         "steps=[{'name': 'import-a'}, {'name': 'report', 'after': ['import-a']}]",
     ),
     (
         S,
-        {"steps": [{"title": "One"}, {"title": "Two"}]},
+        {"when": "tomorrow", "steps": [{"title": "One"}, {"title": "Two"}]},
         "steps=[{'name': 'step-1', 'title': 'One'}, {'name': 'step-2', 'title': 'Two'}]",
     ),
     (S, {"steps": [{"name": "a", "wait_for": "paid"}]}, "steps=[{'name': 'a', 'wait_for': {'event': 'paid'}}]"),
     (
         S,
-        {"steps": [{"name": "a", "retry": "3 tries, mondays"}]},
+        {"when": "tomorrow", "steps": [{"name": "a", "retry": "3 tries, mondays"}]},
         "steps=[{'name': 'a', 'retry': {'max_attempts': 3}}]",
     ),
-    (S, {"steps": [{"name": "a", "needs": {"gpu": "1"}}]}, "steps=[{'name': 'a', 'needs': {'gpu': 1}}]"),
+    (
+        S,
+        {"when": "tomorrow", "steps": [{"name": "a", "needs": {"key:x": "1"}}]},
+        "steps=[{'name': 'a', 'needs': {'key:x': 1}}]",
+    ),
     (
         S,
         {"repeat": "daily at 9 until friday", "until": "tuesday"},
@@ -646,6 +655,14 @@ MEANT = [
         {"change": "cancel", "query": "one", "to": "friday"},
         "change='move', to='friday' or change='cancel', to=null",
     ),
+    (C, {"change": "move", "by": "1 hour"}, "to='1 hour later'"),
+    (C, {"change": "move", "postpone": "1 hour"}, "to='1 hour later'"),
+    (R, {"task_id": "ONE", "by": "1 hour"}, "when='1 hour later'"),
+    (R, {"task_id": "ONE", "when": "tomorrow", "by": "1 hour"}, "deadline='1 hour'"),
+    (R, {"task_id": "DAILY", "catchup": "1 hour"}, "repeat_policy={'catchup_window': '1 hour'}"),
+    (C, {"change": "undo", "undo": ["u_b7"]}, "undo='u_b7'"),
+    (C, {"change": "undo", "undo": {"token": "u_b7"}}, "undo='u_b7'"),
+    (C, {"change": "cancel", "task_ids": "t_a, t_b"}, "task_ids=['t_a', 't_b']"),
 ]
 
 
