@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
-from duetime.scheduler.outbound.target import WATCH
 from duetime.scheduler.request import REMINDER_ACTION, never_reminds
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.settlement import LATE_AFTER
@@ -77,6 +76,6 @@ def stands(task: Task, run: Run) -> str:
     return next((look for look, so in looks if so), run.state.value)
 
 
-def word_of(look: str, action: str = "") -> str:
-    """Return the word of a look or a state, as it stands within a sentence; a watch between two looks is `watching`."""
-    return "watching" if look == State.SUSPENDED and action == WATCH else STATE_LABELS[look].lower()
+def word_of(look: str) -> str:
+    """Return the word of a look or a state, as it stands within a sentence."""
+    return STATE_LABELS[look].lower()

@@ -194,7 +194,7 @@ def _look_words(view: TaskView, look: str) -> str:
     tries = f", {attempt_in_words(run, view.record.task.retry)}," if again else ""
     until = view.record.task.paused_until if look == "paused" else None
     held = f" until {_short(until, view.record.task.timezone, view.now)}," if until else ""
-    return f"{word_of(look, view.record.task.action)}{tries}{held}"
+    return f"{word_of(look)}{tries}{held}"
 
 
 def _failure_line(view: TaskView, zone: str) -> str:

@@ -43,7 +43,7 @@ _COMES: Final = {
     "retrying": "{it} is {word} after a failure. {time}",
     "blocked": "{it} is {word} and continues once its requirements are met. {time}",
     "suspended": "{it} is {word} and continues by itself. {time}",
-    "suspended_watching": "{it} is {word}, and looks again by itself. {time}",
+    "suspended_watching": "{it} is {word} until its next look. {time}",
     "suspended_asking": "{it} is {word} and waits for the user's answer. {time}",
     "suspended_awaiting": "{it} is {word} and waits for an event. {time}",
     "running": "{it} is {word}. {time}",
@@ -103,7 +103,7 @@ def first_sentence(task: TaskPayload) -> str:
     time = moment(due, task.when.timezone, now)
     words: Mapping[str, str] = {
         "it": it if found == "dry_run" else it.capitalize(),
-        "word": word_of(looks, task.action),
+        "word": word_of(looks),
         "due": time,
         "time": "None of its times comes after that." if _is_last_passed(task) else _due(due, now, time),
         "later": f" {_bound(task, time)}" if due > now else "",

@@ -70,7 +70,7 @@ def test_a_watch_is_suspended_between_two_looks_and_fires_once(store: Store, sho
     assert message.text.startswith("stock: @ == `0` holds (0)")
 
 
-def test_a_watch_between_two_looks_is_watching_and_one_that_is_cancelled_was_not_by_what_it_saw(
+def test_a_watch_between_two_looks_is_suspended_everywhere_and_one_that_is_cancelled_was_not_by_what_it_saw(
     store: Store, shop: Shop, scheduler: Scheduler
 ) -> None:
     payload = {"check": "stock", "condition": "@ == `0`"}
@@ -78,8 +78,8 @@ def test_a_watch_between_two_looks_is_watching_and_one_that_is_cancelled_was_not
     shop.look(claim)
     ask = asked_of(scheduler)
     said, _ = ask("get_task", task_id=claim.task.id)
-    assert said.startswith("The task is watching, and looks again by itself. Its time is ")
-    assert re.search(rf"{claim.task.id} .* watching «", ask("list_tasks")[0])
+    assert said.startswith("The task is suspended until its next look. Its time is ")
+    assert re.search(rf"{claim.task.id} .* suspended «", ask("list_tasks", state="suspended")[0])
     ended, cancelled = ask("cancel_task", task_id=claim.task.id)
     assert ended.startswith("The task is cancelled")
     assert "not met yet" not in ended
