@@ -95,6 +95,8 @@ class NoteKind(StrEnum):
     STEP_SKIPPED = "step_skipped"
     MOVES_AS_WELL = "moves_as_well"
     FINAL_CANCEL = "final_cancel"
+    NEW_PAYLOAD = "new_payload"
+    OTHERS_ENDED = "others_ended"
     LEFT_OUT = "left_out"
     SPAWNED = "spawned"
 

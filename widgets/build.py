@@ -27,8 +27,11 @@ CARDS = {"task-card": "Task", "task-list": "Tasks"}
 MAX_CARD_BYTES = 60_000
 
 _NOTES_ON_ITS_RUNS = ("run_waits", "run_held", "run_after", "in_the_pause", "as_one", "moves_as_well")
-_NOTES_ON_CHANGES = ("paused_elsewhere", "question_withdrawn", "step_skipped", "final_cancel")
-LEFT_OUT_KEYS = {"task-list": frozenset(f"note.{kind}" for kind in (*_NOTES_ON_ITS_RUNS, *_NOTES_ON_CHANGES))}
+_NOTES_ON_CHANGES = ("paused_elsewhere", "question_withdrawn", "step_skipped", "final_cancel", "new_payload")
+_NOTES_ON_RETRIES = ("retried", "not_retried")
+LEFT_OUT_KEYS = {
+    "task-list": frozenset(f"note.{kind}" for kind in (*_NOTES_ON_ITS_RUNS, *_NOTES_ON_CHANGES, *_NOTES_ON_RETRIES))
+}
 """Texts for which a card has no room, by its name: it shows the English sentences of the server in their place."""
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "(\.{1,2}/[\w./-]+\.js)";\n', re.MULTILINE)

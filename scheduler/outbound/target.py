@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.redact import redacted
-from duetime.scheduler.rules.time.times import describe, length, parse_duration
+from duetime.scheduler.rules.time.times import describe, length, parse_duration, utc
 from duetime.scheduler.task import Run, Task
 
 WATCH: Final = "watch"
@@ -30,12 +30,14 @@ ALL_OF_IT: Final = "@"
 class Target:
     """The address of a task, or the check of its watch; a watch looks `every` so often, and `ends` then.
 
-    It looks until its `condition` holds, or the part of its value that is `changed` is another one.
+    `until` is the instant of that, in UTC, once it is known. It looks until its `condition` holds, or the part of its
+    value that is `changed` is another one.
     """
 
     address: str
     every: str | None = None
     ends: str | None = None
+    until: str | None = None
     condition: str | None = None
     changed: str | None = None
 
@@ -48,8 +50,10 @@ def target_of(task: Task, run: Run) -> Target | None:
     if task.action == WEBHOOK:
         return Target(address)
     every = _length(str(task.payload.get("every") or DEFAULT_WATCH_INTERVAL))
-    ends = _end(str(task.payload.get("until") or DEFAULT_WATCH_DURATION), task.timezone, run.started_at)
-    return Target(address, every, ends, **_looked_for(task))
+    given = str(task.payload.get("until") or DEFAULT_WATCH_DURATION)
+    until = _until(given, run.started_at)
+    ends = _end(given, until, task.timezone)
+    return Target(address, every, ends, utc(until) if until else None, **_looked_for(task))
 
 
 def _looked_for(task: Task) -> dict[str, str]:
@@ -75,13 +79,21 @@ def _length(given: str) -> str:
     return given if span is None else length(span)
 
 
-def _end(given: str, zone: str, began: datetime | None) -> str:
+def _until(given: str, began: datetime | None) -> datetime | None:
+    """Return the end of a watch; None before its first look, where it counts from there, and for what is no time."""
     span = _span(given)
     if span is not None:
-        return f"after {length(span)}" if began is None else describe(began + span, zone)
+        return None if began is None else began + span
     with suppress(ValueError):
-        return describe(datetime.fromisoformat(given), zone)
-    return given
+        return datetime.fromisoformat(given)
+    return None
+
+
+def _end(given: str, until: datetime | None, zone: str) -> str:
+    if until is not None:
+        return describe(until, zone)
+    span = _span(given)
+    return given if span is None else f"after {length(span)}"
 
 
 def _span(given: str) -> timedelta | None:

@@ -34,6 +34,8 @@ _CONTROL_NAMES = {
     "\x7f": "DELETE",
 }
 
+_QUOTES: Final = str.maketrans("«»", "\u2039\u203a")
+
 
 def check_text(argument: str, value: object, *, limit: int = 200, lines: bool = False) -> str:
     """Return `value` without the blanks around it, or raise `InvalidArgument`.
@@ -93,6 +95,11 @@ def clean_text(value: str, limit: int, *, lines: bool = True) -> str:
     if _is_plain(cut):
         return cut
     return "".join("\ufffd" if _is_refused(char, lines=lines) else char for char in cut)
+
+
+def quoted(text: str, limit: int) -> str:
+    """Quote a user's text in a sentence, on one line, with nothing in it that could end the quote."""
+    return f"«{clean_text(' '.join(text.translate(_QUOTES).split()), limit, lines=False)}»"
 
 
 def check_json(

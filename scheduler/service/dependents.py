@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import Store
+from duetime.scheduler.translatable import NoteKind, Translatable
 
 _MAX_NAMED_TASKS = 5
 
@@ -20,4 +21,5 @@ def ended_note(store: Store, tenant: str, task_ids: Collection[str]) -> tuple[st
     found = store.dependencies.known(tenant, sorted(task_ids)) if task_ids else {}
     ended = [each for each, known in found.items() if known.state in TERMINAL]
     more = f" and {len(ended) - _MAX_NAMED_TASKS} more" if len(ended) > _MAX_NAMED_TASKS else ""
-    return (f"what comes after it ended too: {', '.join(ended[:_MAX_NAMED_TASKS])}{more}",) if ended else ()
+    text = f"what comes after it ended too: {', '.join(ended[:_MAX_NAMED_TASKS])}{more}"
+    return (Translatable.of(NoteKind.OTHERS_ENDED, text, count=f"{len(ended)}"),) if ended else ()

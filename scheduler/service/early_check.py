@@ -17,7 +17,7 @@ from duetime.scheduler.handlers.contract.timed_check import TimedChecks
 from duetime.scheduler.intake.chain_plan import ChainPlan
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.sanitize import clean_text
+from duetime.scheduler.rules.sanitize import quoted
 from duetime.scheduler.rules.states import BLOCKED_PREFIX
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run, State, Task
@@ -35,7 +35,6 @@ _NOT_BEGUN: Final = (State.SCHEDULED, State.WAITING, State.READY)
 
 Decide = Callable[[TaskRecord], Change]
 
-_QUOTES: Final = str.maketrans("«»", "\u2039\u203a")
 CHECKED_LATER: Final = Translatable.of(
     NoteKind.CHECKED_LATER, "its requirements could not be checked now; they are checked before it runs"
 )
@@ -43,8 +42,7 @@ CHECKED_LATER: Final = Translatable.of(
 
 def blocked_note(reason: str, steps: Sequence[str] = ()) -> Translatable:
     """Return what is said of a task that misses what it needs, or of the steps of a chain that miss the same."""
-    line = " ".join(reason.removeprefix(BLOCKED_PREFIX).translate(_QUOTES).split())
-    quoted_line = f"«{clean_text(line, MAX_MISSING_CHARS, lines=False)}»"
+    quoted_line = quoted(reason.removeprefix(BLOCKED_PREFIX), MAX_MISSING_CHARS)
     more = ", ..." if len(steps) > MAX_STEPS_NAMED else ""
     missing_now = f"{', '.join(steps[:MAX_STEPS_NAMED])}{more}: {quoted_line}" if steps else quoted_line
     text = f"a requirement is missing ({missing_now}); it is checked again before the run"

@@ -25,6 +25,7 @@ class LastRun(PayloadPart):
 class TargetPart(PayloadPart):
     """Where a webhook or a watch sends its requests; a watch looks `every` so often, and `ends` then.
 
+    The instant of that end is `until`, once it is known: a length of time counts from the first look.
     The `address` has no query; for a watch without one it is the name of its check. A watch
     has its `condition`, or the part of the answer that has to be `changed` (`@` is all of it).
     """
@@ -32,6 +33,7 @@ class TargetPart(PayloadPart):
     address: str
     every: str | None = None
     ends: str | None = None
+    until: str | None = None
     condition: str | None = None
     changed: str | None = None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -26,7 +26,7 @@ from duetime.scheduler.outbound.reply import Resolver, system_resolver
 from duetime.scheduler.outbound.url_policy import WebhookOptions
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Wait
 from duetime.scheduler.rules.retry import ceiling
-from duetime.scheduler.rules.time.times import describe, length
+from duetime.scheduler.rules.time.times import length
 from duetime.scheduler.task import Json, RetryPolicy
 
 MAX_WATCH_PAUSE: Final = timedelta(hours=1)
@@ -157,16 +157,8 @@ class _Judgement:
             text = f"{reason}; expired after {length(record.until - record.began)} and {looks}"  # the cause is cut last
             value = record.value.shown if record.value else None
             return Failed(text, self._result(WatchOutcome.EXPIRED, record, value=value), expired=True)
-        self.ctx.progress(None, self._pace(record))
+        self.ctx.progress(None, f"{record.looks} look{'s' if record.looks > 1 else ''} at {self.place}")
         return Wait(min(pause, record.until - now), reason, record.checkpoint())
-
-    def _pace(self, record: WatchRecord) -> str:
-        looks = f"{record.looks} look{'s' if record.looks > 1 else ''}"
-        return f"{looks} at {self.place}, every {self.payload.every} until {self._wall(record.until)}"
-
-    def _wall(self, instant: datetime) -> str:
-        zone = self.ctx.timezone
-        return f"{describe(instant, zone)} {zone}"
 
     @staticmethod
     def _result(outcome: WatchOutcome, record: WatchRecord, **values: Json) -> Json:

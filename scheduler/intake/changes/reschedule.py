@@ -34,7 +34,13 @@ from duetime.scheduler.intake.changes.series import (
     series_notes,
     wall_time,
 )
-from duetime.scheduler.intake.changes.terms import running_attempt_note, terms_step, unblock, with_origin
+from duetime.scheduler.intake.changes.terms import (
+    new_value_notes,
+    running_attempt_note,
+    terms_step,
+    unblock,
+    with_origin,
+)
 from duetime.scheduler.intake.changes.urgency import demand_step
 from duetime.scheduler.intake.corrected_example import corrects_examples
 from duetime.scheduler.intake.instants import resolve_moment, words_of
@@ -92,6 +98,7 @@ def decide_reschedule(
     pause = read_pause(draft)
     draft = draft.assuming(*pause.warnings)
     draft = draft.warning(*running_attempt_note(described), *silent_note(draft.task.action, request.notify))
+    draft = draft.warning(*new_value_notes(record.task, draft.task))
     draft = draft.warning(*planner.undelivered_notes(draft.task)) if request.deliver_to else draft
     check_kept(record.task, draft.task)
     draft = links_step(_skip_step(_pause_step(draft, pause)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from duetime.scheduler.calls.origin import CHANNEL_PREFIX, ORIGIN, read_origin
 from duetime.scheduler.calls.reschedule import Reschedule
@@ -11,8 +13,12 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.terms.outcome_contract import check_expected
 from duetime.scheduler.intake.validation import ProblemCollector
+from duetime.scheduler.outbound.target import WATCH, WEBHOOK
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.failures.follow_up import ON_FAILURE_NOTIFY
+from duetime.scheduler.rules.redact import redacted_json
+from duetime.scheduler.rules.retry import retries_in_words
+from duetime.scheduler.rules.sanitize import quoted
 from duetime.scheduler.rules.states import blocked_by
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -29,6 +35,13 @@ PAUSED_ELSEWHERE = Translatable.of(
     "its external worker is asked to give way at its next heartbeat; if it does not, the pause applies from the next "
     "attempt",
 )
+
+MAX_PAYLOAD_CHARS: Final = 160
+"""Of the new members of a payload in the note: a note is a sentence."""
+
+_MESSAGE: Final = frozenset({"message"})
+_SHOWN_MEMBERS: Final = {WEBHOOK: {"url"}, WATCH: {"url", "check", "condition", "changed", "every", "until"}}
+"""Members of payloads that answers show as the target of the task."""
 
 
 def terms_step(draft: ChangeDraft) -> ChangeDraft:
@@ -49,6 +62,21 @@ def terms_step(draft: ChangeDraft) -> ChangeDraft:
 def unblock(run: Run) -> Run:
     """Return a run that has another payload now: what it missed with the old one is not known of it."""
     return replace(run, summary=None) if run.state is State.SCHEDULED and blocked_by(run) else run
+
+
+def new_value_notes(before: Task, after: Task) -> tuple[str, ...]:
+    """Say what the new retries of a task are, and the new members of its payload that an answer shows nowhere else."""
+    retries = (retries_in_words(after.retry),) if after.retry != before.retry else ()
+    shown = _SHOWN_MEMBERS.get(after.action, _MESSAGE)
+    names = [name for name in {**after.payload, **before.payload} if name not in shown]
+    new = {name: after.payload.get(name) for name in names if after.payload.get(name) != before.payload.get(name)}
+    if not new:
+        return retries
+    shown_values = quoted(json.dumps(redacted_json(new), ensure_ascii=False), MAX_PAYLOAD_CHARS)
+    return (
+        *retries,
+        Translatable.of(NoteKind.NEW_PAYLOAD, f"its payload now has {shown_values}", payload=shown_values),
+    )
 
 
 def running_attempt_note(draft: ChangeDraft) -> tuple[str, ...]:

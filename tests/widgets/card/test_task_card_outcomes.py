@@ -136,17 +136,30 @@ def test_a_run_says_how_far_it_is(chat: Chat) -> None:
     assert (done.get_attribute("x"), done.get_attribute("width")) == ("0", "40")
 
 
-def test_a_watch_says_what_it_looks_at_how_often_and_what_it_saw_last(chat: Chat) -> None:
-    looks = "3 looks at shop.example.com, every 15 min until Fri 4 Dec 2026 09:00 UTC"
+@pytest.mark.parametrize(
+    ("locale", "said"),
+    [
+        ("en-US", "Looks at shop.example every 15 min until Fri, Dec 4, 2:00"),
+        ("de-DE", "Sieht alle 15 min bei shop.example nach bis Fr., 4. Dez."),
+    ],
+)
+def test_a_watch_says_what_it_looks_at_how_often_until_when_and_what_it_saw_last(
+    chat: Chat, locale: str, said: str
+) -> None:
+    last, end = "not met yet: packed", "Fri 4 Dec 2026 09:00"
     watched = a_task(
-        due=EARLIER, state="suspended", action="watch", progress={"part": 0, "unknown": True, "text": looks}
+        due=EARLIER,
+        state="suspended",
+        action="watch",
+        target={"address": "https://shop.example/7", "every": "15 min", "ends": end, "until": "2026-12-04T09:00:00Z"},
+        progress={"part": 0, "unknown": True, "text": "3 looks at shop.example"},
     )
-    last = "not met yet: packed"
     waits = {"waiting_for": [f"its next step in 15 min, after: {last}"], "waits": [{"kind": "step", "after": last}]}
-    chat.show_task({**watched, **waits})
+    chat.show_task({**watched, **waits}, locale=locale)
     facts = chat.card.locator(".facts")
-    expect(facts).to_contain_text(looks)
+    expect(facts).to_contain_text(said)
     expect(facts).to_contain_text(last)
+    expect(facts).not_to_contain_text("3 looks")
 
 
 def test_a_card_names_the_client_that_asked_as_plain_text(chat: Chat) -> None:

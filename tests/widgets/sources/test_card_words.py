@@ -145,6 +145,7 @@ NOTES = {
         "Each run starts between 9:00 AM and 9:02:30 AM.",
         "Left out: Wed, Dec 9, 7:00 AM.",
         "Tasks that its last run has made: 7.",
+        "What comes after it ended too (2).",
     ],
     "de-DE": [
         "1. November 2026: Die Uhren werden zurückgestellt",
@@ -153,6 +154,7 @@ NOTES = {
         "Jeder Lauf beginnt zwischen 09:00 und 09:02:30.",
         "Ausgelassen: Mi., 9. Dez., 07:00.",
         "Vom letzten Lauf angelegte Aufgaben: 7.",
+        "Was nach ihr kommt, endete auch (2).",
     ],
     "ja-JP": [
         "2026年11月1日：時計が戻ります",
@@ -161,6 +163,7 @@ NOTES = {
         "毎回9:00から9:02:30の間に開始します。",
         "省略：12月9日(水) 7:00。",
         "前回の実行で作成されたタスク：7件。",
+        "後続のタスクも終了しました（2件）。",
     ],
 }
 
@@ -176,6 +179,7 @@ def test_a_note_is_said_in_the_language_of_the_reader(chat: Chat, locale: str) -
         ),
         Translatable.of(NoteKind.LEFT_OUT, "left out, since it was moved ...", times=["2026-12-09T14:00:00+00:00"]),
         Translatable.of(NoteKind.SPAWNED, "its last run has spawned 7 tasks: ...", count=7),
+        Translatable.of(NoteKind.OTHERS_ENDED, "what comes after it ended too: t_1, t_2", count="2"),
     ]
     kinds = {text: {"kind": text.kind.value, **text.values} for text in said}
     chat.show_task(a_task(warnings=[*said, "something newer"], words={"sentences": kinds}), locale=locale)

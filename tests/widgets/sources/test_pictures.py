@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
@@ -86,13 +86,12 @@ def show_a_task_that_is_held_back(chat: Chat, theme: str, width: int) -> None:
 
 
 def a_watch() -> dict[str, Any]:
-    looks, last = "12 looks at shop.example.com, every 15 min until Tue 1 Dec 2026 09:00", "not met yet: packed"
+    end, last = datetime(2026, 12, 1, 9, tzinfo=UTC), "not met yet: packed"
     waits = [{"kind": "step", "after": last, "until": stamp(NOW + timedelta(minutes=9))}]
     reasons = [f"its next step in 9 min, after: {last}"]
     title, due = "Tell me when parcel 7 has shipped", NOW - timedelta(hours=3)
-    watched = a_task(
-        due=due, title=title, state="suspended", action="watch", progress={"part": 0, "unknown": True, "text": looks}
-    )
+    target = {"address": "https://shop.example.com/7", "every": "15 min", "until": stamp(end)}
+    watched = a_task(due=due, title=title, state="suspended", action="watch", target=target)
     return {**watched, "waiting_for": reasons, "waits": waits}
 
 

@@ -75,10 +75,10 @@ function linkView(url, bridge) {
 
 /** How far a run is that says so, with a bar where it knows the part; of a watch, what it looks at and how often. */
 export function progressFact({ action, progress }) {
-  if (!progress) return "";
+  if (!progress || action === WATCH) return ""; // of a watch, the row on its target says all
   const { part, unknown, text } = progress;
   const known = !unknown && Number.isFinite(part);
-  return fact("hourglass", t(action === WATCH ? "progress.watch" : "progress.name"), known ? t("progress.part", { percent: Math.round(part * 100) }) : "",
+  return fact("hourglass", t("progress.name"), known ? t("progress.part", { percent: Math.round(part * 100) }) : "",
     text ? h("span", { class: "summary" }, h("bdi", {}, text)) : "", known ? h("span", { class: "laxity tone-info" }, bar(part, { start: true })) : "");
 }
 

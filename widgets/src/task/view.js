@@ -110,7 +110,7 @@ function changedView(changes) {
 }
 
 function factsView(card) {
-  const rows = [repeatFact(card), chainFact(card.task), deadlineFact(card), progressFact(card.task), targetFact(card.task), waitingFact(card), needsFact(card.task), lastFact(card), resultFact(card), costFact(card), addressFact(card.task), logFact(card), deliveryFact(card), ownerFact(card.task), labelsFact(card.task)];
+  const rows = [repeatFact(card), chainFact(card.task), deadlineFact(card), progressFact(card.task), targetFact(card), waitingFact(card), needsFact(card.task), lastFact(card), resultFact(card), costFact(card), addressFact(card.task), logFact(card), deliveryFact(card), ownerFact(card.task), labelsFact(card.task)];
   return h("dl", { class: "facts" }, rows);
 }
 
@@ -172,10 +172,11 @@ function lastFact({ task, env }) {
 }
 
 /** To which host a webhook or a watch sends requests: the whole address may be long, and is nobody's business. */
-function targetFact({ target }) {
+function targetFact({ task: { target }, env }) {
   if (!target) return "";
   const host = h("bdi", {}, /^https?:\/\/([^/]*)/.exec(target.address)?.[1] ?? target.address);
-  return fact("flag", t("address.name"), target.every ? parts("address.looks", { host, every: target.every }) : parts("address.sends", { host }));
+  const until = target.until ? [" ", t("repeats.until", { time: moment(Date.parse(target.until), env.reader(), env.clock.now()) })] : "";
+  return fact("flag", t("address.name"), target.every ? parts("address.looks", { host, every: target.every }) : parts("address.sends", { host }), until);
 }
 
 function addressFact({ fire_address: addressed }) {

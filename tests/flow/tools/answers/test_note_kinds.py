@@ -90,6 +90,35 @@ def test_a_cancel_that_cannot_be_undone_says_so_by_a_kind(words: Words, store: S
     assert NoteKind.FINAL_CANCEL in kinds_of(said)
 
 
+def test_the_cancel_of_a_task_says_by_a_kind_how_many_others_ended_with_it(words: Words) -> None:
+    first, _ = words("schedule_task", title="Fetch", when="in 1 hour")
+    for title in ("Sort", "Report"):
+        words("schedule_task", title=title, after=[first])
+    _, said = words("cancel_task", task_id=first)
+    [ended] = [each for each in said.values() if each["kind"] == NoteKind.OTHERS_ENDED]
+    assert ended["count"] == "2"
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_change_of_retries_and_payload_says_the_new_values(words: Words, dry_run: bool) -> None:
+    hook = {"url": "https://example.com/a", "headers": {"authorization": "s3cret-of-mine"}}
+    task_id, _ = words("schedule_task", title="Call", when="in 1 hour", action="webhook", payload=hook)
+    payload = {**hook, "url": "https://example.com/b", "method": "PUT", "body": "y\n«z»"}
+    retry = {"max_attempts": 3, "backoff": "1 hour"}
+    _, said = words("reschedule_task", task_id=task_id, payload=payload, retry=retry, dry_run=dry_run)
+    [new] = [each for each in said.values() if each["kind"] == NoteKind.NEW_PAYLOAD]
+    assert new["payload"] == '«{"method": "PUT", "body": "y\\n\u2039z\u203a"}»'
+    assert {"kind": NoteKind.RETRIED, "count": "3", "pause": "1 h"} in said.values()
+
+
+def test_a_change_of_what_the_answer_shows_anyway_needs_no_note(words: Words) -> None:
+    task_id, _ = words("schedule_task", title="Call", when="in 1 hour", payload={"message": "Ring John"})
+    assert words("reschedule_task", task_id=task_id, payload={"message": "Ring Jane"})[1] == {}
+    payload = {"url": "https://example.com/a", "changed": True}
+    task_id, _ = words("schedule_task", title="Look", when="in 1 hour", action="watch", payload=payload)
+    assert words("reschedule_task", task_id=task_id, payload={**payload, "every": "1 hour"})[1] == {}
+
+
 def test_a_note_on_a_step_keeps_its_kind_and_names_the_step() -> None:
     note = of_step("import", Translatable.of(NoteKind.ALSO_RUNS, "it also runs", at="2026-12-09T14:00:00+00:00"))
     assert isinstance(note, Translatable)

@@ -36,7 +36,8 @@ def test_a_watch_says_where_it_looks_how_often_and_that_it_ends(ask: Ask) -> Non
 def test_a_watch_says_what_was_asked_for(ask: Ask) -> None:
     payload = {"url": URL, "changed": True, "every": "1 hour", "until": "2026-12-24T09:00:00+00:00"}
     text, made = ask("schedule_task", title="Price", action="watch", payload=payload)
-    assert made["target"] == {"address": URL, "every": "1 h", "ends": "Thu 24 Dec 2026 09:00", "changed": "@"}
+    end = {"ends": "Thu 24 Dec 2026 09:00", "until": "2026-12-24T09:00:00Z"}
+    assert made["target"] == {"address": URL, "every": "1 h", **end, "changed": "@"}
     assert "every 1 h until it changes, and ends" in text
     text, made = ask("schedule_task", title="Stock", action="watch", payload={"url": URL, "condition": "stock"})
     assert made["target"]["condition"] == "stock"
