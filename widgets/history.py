@@ -157,6 +157,8 @@ def _said(reason: str | None, room: int | None) -> str | None:
 
 def changes_of(event: Event, zone: str) -> FieldChanges:
     """Return what the event changed, each part as [before, after] in words; times are wall times of `zone`."""
+    if not (event.before or event.after):  # as of most events
+        return {}
     sides = [dict(side or {}) for side in (event.before, event.after)]
     words = [_words(_shown_fields(side, event, sides[1]), _Side.of(side, event, zone)) for side in sides]
     return {name: (words[0].get(name, ""), after) for name, after in words[1].items()}

@@ -11,13 +11,16 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
+from duetime.scheduler.intake.validation import MAX_FILE_PAGE_ROWS
 from duetime.scheduler.rules.time.times import utc
 from duetime.server.admin.answers import Download
 from duetime.server.admin.failures import unknown
 from duetime.server.admin.page_request import Visit
 from duetime.widgets.formats.spreadsheet import cell
 
-EXPORT_PAGE_ROWS = 100
+EXPORT_PAGE_ROWS = MAX_FILE_PAGE_ROWS
+"""Rows that are read at a time where a page does not say otherwise, and rows that are sent at a time."""
+
 MAX_EXPORTED_ROWS = 10_000
 CUT_TEXT = "cut: there are more"
 """The first cell of the last row of a CSV file that is cut."""
@@ -79,18 +82,21 @@ class FirstRows(Generic[T]):
         self.is_cut = any(True for _ in self._rows)  # takes one more
 
 
-def each_row(page: PageOf[T]) -> Iterator[T]:
+def each_row(page: PageOf[T], page_rows: int | None = None) -> Iterator[T]:
     """Read page by page, as far as rows are taken."""
-    found, cursor = page(EXPORT_PAGE_ROWS, None)
+    limit = page_rows or EXPORT_PAGE_ROWS
+    found, cursor = page(limit, None)
     yield from found
     while cursor is not None:
-        found, cursor = page(EXPORT_PAGE_ROWS, cursor)
+        found, cursor = page(limit, cursor)
         yield from found
 
 
-def first_rows(page: PageOf[T], most: int = MAX_EXPORTED_ROWS) -> tuple[list[T], int | None]:
+def first_rows(
+    page: PageOf[T], most: int = MAX_EXPORTED_ROWS, page_rows: int | None = None
+) -> tuple[list[T], int | None]:
     """Return the first rows, `most` at most; and how many they are where there are more, else None."""
-    rows = [*islice(each_row(page), most + 1)]
+    rows = [*islice(each_row(page, page_rows), most + 1)]
     return rows[:most], most if len(rows) > most else None
 
 

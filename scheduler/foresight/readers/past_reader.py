@@ -76,7 +76,9 @@ class PastReader:
         check_filter(where)
         bounds = Bounds.of(cursor, self._store.now(), self._zone, since=since, until=until)
         where = replace(where, **bounds.instants)
-        page = self._store.history.events(tenant_read(by, tenant), where, limit=page_size(limit), cursor=bounds.cursor)
+        page = self._store.history.events(
+            tenant_read(by, tenant), where, limit=page_size(limit, MAX_FILE_PAGE_ROWS), cursor=bounds.cursor
+        )
         return replace(page, cursor=bounds.following(page.cursor), where=where)
 
     def event_counts(

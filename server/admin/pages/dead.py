@@ -19,6 +19,7 @@ from duetime.scheduler.history.dead_letters import (
     SkippedLetter,
 )
 from duetime.scheduler.intake.bounds import Bounds
+from duetime.scheduler.intake.validation import MAX_PAGE_ROWS
 from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED, USUAL_LETTERS_COUNT
 from duetime.server.admin.answers import LIST_PARAMETERS, MAX_PROBLEMS_SHOWN, PAGE_ROWS, Answer, Moved, Page, get, post
 from duetime.server.admin.bulk.undo import take_back, undo_of, why_no_undo
@@ -74,7 +75,7 @@ def dead_letters(visit: Visit) -> Answer:
     """Show a page of dead letters, send all of them as a file, or ask before some are closed."""
     query = LetterQuery.of(visit, visit.query)
     if file_format := wanted_format(visit):
-        found, cut_at = first_rows(partial(query.page, visit))
+        found, cut_at = first_rows(partial(query.page, visit), page_rows=MAX_PAGE_ROWS)
         return exported(file_format, "dead_letters", LETTER_COLUMNS, map(letter_row, found), cut_at=cut_at)
     closing = _closing(visit, query) if visit.may_change and visit.query.get("close") else None
     letters, cursor = query.page(visit, PAGE_ROWS, query.bounds.cursor)

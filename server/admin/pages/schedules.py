@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from duetime.scheduler.intake.validation import MAX_PAGE_ROWS
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.views import TaskView
@@ -27,7 +28,7 @@ SCHEDULE_COLUMNS = (
 def schedules(visit: Visit) -> Answer:
     """List the tasks that recur."""
     if file_format := wanted_format(visit):
-        views, cut_at = first_rows(partial(_page, visit))
+        views, cut_at = first_rows(partial(_page, visit), page_rows=MAX_PAGE_ROWS)
         return exported(file_format, "schedules", SCHEDULE_COLUMNS, map(_row, views), cut_at=cut_at)
     found, following = _page(visit, PAGE_ROWS, visit.query.get("cursor"))
     values: dict[str, Any] = {"views": found, "following": following, "times": TIMES_SHOWN_COUNT, "wall": describe}

@@ -8,6 +8,7 @@ import typer
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth
+from duetime.scheduler.intake.validation import MAX_FILE_PAGE_ROWS, page_size
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import State
 from duetime.server.cli import completion, output
@@ -122,8 +123,9 @@ def _show_page(
         return found
 
     if wants_every_page(context):
-        write_every_page(context, read, "events", EVENT_COLUMNS, event_cells)
+        write_every_page(context, read, "events", EVENT_COLUMNS, event_cells, page_rows=MAX_FILE_PAGE_ROWS)
     else:
+        at = at._replace(limit=page_size(at.limit))
         show_page(context, full_page(read, "events", at), scheduler.zone or "UTC")
 
 

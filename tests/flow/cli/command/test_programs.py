@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.history.runs import RunFilter, RunPage
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.validation import MAX_FILE_PAGE_ROWS
 from duetime.scheduler.outcomes import Failed
@@ -23,12 +22,13 @@ from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
+from duetime.scheduler.store.history import History
 from duetime.scheduler.store.run_history.run_history import RunHistory
 from duetime.scheduler.task import State
 from duetime.server.cli.formats import csv_pages
 from duetime.server.cli.formats.task_list import TASK_COLUMNS
 from duetime.server.cli.main import run
-from duetime.server.cli.past import run_table
+from duetime.server.cli.past import history, run_table
 from duetime.widgets.schema.run_parts import LastRun
 from duetime.widgets.schema.task_list import WholeListRow
 
@@ -209,7 +209,8 @@ def file_of_many(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 @pytest.fixture
 def many(tmp_path: Path, file_of_many: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_pages, "CSV_PAGE_ROWS", 20)
-    monkeypatch.setattr(run_table, "MAX_FILE_PAGE_ROWS", 20)
+    for module in (history, run_table):
+        monkeypatch.setattr(module, "MAX_FILE_PAGE_ROWS", 20)
     (tmp_path / "duetime.db").write_bytes(file_of_many)
 
 
@@ -227,20 +228,22 @@ def test_csv_has_the_rows_of_all_pages(said: Say, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.usefixtures("many")
-def test_a_file_of_runs_is_read_in_larger_pages_than_a_caller_may_ask_for(
-    said: Say, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("verb", "reads"), [("runs", (RunHistory, "page")), ("history", (History, "events"))])
+def test_a_file_of_what_happened_is_read_in_larger_pages_than_a_caller_may_ask_for(
+    said: Say, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verb: str, reads: tuple[type, str]
 ) -> None:
-    asked, read = list[int](), RunHistory.page
+    asked, read = list[int](), getattr(*reads)
 
-    def page(history: RunHistory, tenant: str | None, where: RunFilter, **of: Any) -> RunPage:
-        asked.append(of["limit"])
-        return read(history, tenant, where, **of)
+    def page(*of: Any, **rest: Any) -> Any:
+        asked.append(rest["limit"])
+        return read(*of, **rest)
 
-    monkeypatch.setattr(RunHistory, "page", page)
-    monkeypatch.setattr(run_table, "MAX_FILE_PAGE_ROWS", MAX_FILE_PAGE_ROWS)
-    said("runs", "--csv")
+    monkeypatch.setattr(*reads, page)
+    for module in (history, run_table):
+        monkeypatch.setattr(module, "MAX_FILE_PAGE_ROWS", MAX_FILE_PAGE_ROWS)
+    said(verb, "--csv")
     assert asked == [1_000]
-    assert run(["runs", "--limit", "101"]) != 0
+    assert run([verb, "--limit", "101"]) != 0
     assert "1 to 100" in capsys.readouterr().err
 
 
