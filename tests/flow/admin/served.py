@@ -35,7 +35,13 @@ def served(url: str, *, runs: bool = False, handlers: Sequence[Plugin] = (), **s
 
     `URL` among the settings stands for the address of the server.
     """
-    common = {"database_url": url, "desktop_notifications": "off", "timezone": "UTC", "sqlite_synchronous": "OFF"}
+    common: dict[str, Any] = {
+        "database_url": url,
+        "desktop_notifications": "off",
+        "timezone": "UTC",
+        "sqlite_synchronous": "OFF",
+    }
+    common["yield_to_load"] = False  # runs of a test are at work together on a busy machine too
     with ExitStack() as stack:
         bound = stack.enter_context(listening("127.0.0.1", 0))
         address = f"http://127.0.0.1:{bound.getsockname()[1]}"
