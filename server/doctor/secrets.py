@@ -25,12 +25,12 @@ def secrets_check(servers: KeysOfServers, store: Store) -> Check:
     if not count:
         return Check("secrets", CheckVerdict.OK, "there is none")
     if closed:
-        they, them = ("it was", "it") if len(closed) == 1 else ("they were", "them")
+        them = "it" if len(closed) == 1 else "them"
         return Check(
             "secrets",
             CheckVerdict.WRONG,
             f"no key decrypts {_named(closed)}: runs that need {them} fail.",
-            f"Add the key that {they} set with to DUETIME_SECRET_KEYS, or `duetime secrets set` {them} again.",
+            f"Add the key that encrypted {them} last to DUETIME_SECRET_KEYS, or `duetime secrets set` {them} again.",
         )
     if lacking := workers_without_key(store):
         text = f"these processes do not report the first key, so their runs can read no secret: {', '.join(lacking)}."

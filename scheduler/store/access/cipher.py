@@ -77,6 +77,6 @@ class Cipher:
         except (fernet.InvalidToken, ValueError):
             raise SecretUnavailable(
                 name,
-                "no key of this process can decrypt it; add the key that it was set with to DUETIME_SECRET_KEYS, "
+                "no key of this process can decrypt it; add the key that encrypted it last to DUETIME_SECRET_KEYS, "
                 "or set it again",
             ) from None

@@ -104,9 +104,9 @@ def say_rotated(encrypted: int, unreadable: Sequence[str], without_key: Sequence
     """Say what a rotation did; raises Exit where no key decrypts a secret, or a worker lacks the first key."""
     output.say(f"{encrypted} secret{'s' if encrypted != 1 else ''} encrypted by the first key.")
     if unreadable:
-        they, them = ("it was", "it") if len(unreadable) == 1 else ("they were", "them")
+        them = "it" if len(unreadable) == 1 else "them"
         names = ", ".join(unreadable)
-        output.note(f"No key decrypts {names}: add the key that {they} set with, or set {them} again.")
+        output.note(f"No key decrypts {names}: add the key that encrypted {them} last, or set {them} again.")
     if without_key:
         output.note(
             f"These processes do not report the first key, so their runs can read no secret: {', '.join(without_key)}. "

@@ -105,7 +105,7 @@ def test_a_rotation_encrypts_by_the_first_key(said: Said, monkeypatch: pytest.Mo
     monkeypatch.setenv("DUETIME_SECRET_KEYS", OTHER_KEY)
     assert said("secrets", "rotate") == "1 secret encrypted by the first key.\n"
     monkeypatch.setenv("DUETIME_SECRET_KEYS", KEY)
-    assert "No key decrypts crm of local: add the key that it was set with" in said("secrets", "rotate", code=1)
+    assert "No key decrypts crm of local: add the key that encrypted it last" in said("secrets", "rotate", code=1)
 
 
 def test_a_rotation_names_the_live_workers_that_lack_the_first_key(
