@@ -68,7 +68,9 @@ _WAITERS = (
     .join(runs, (runs.c.task_id == tasks.c.id) & IS_CURRENT)
     .where(runs.c.state == State.WAITING, tasks.c.paused == false())
 )
-_THEIRS = select(tasks.c.id).where(tasks.c.tenant == bindparam("tenant"), tasks.c.id == bindparam("of_task"))
+_FOLLOWED = select(tasks.c.id).where(
+    tasks.c.tenant == bindparam("tenant"), tasks.c.id == bindparam("of_task"), tasks.c.followed == true()
+)
 _WAITS = dependencies.c.closed_at.is_(None).is_(true())  # not as in the partial index, which has no order by task
 
 
@@ -107,8 +109,8 @@ def of_tasks(connection: Connection, task_ids: Sequence[str], now: datetime) -> 
 
 
 def of_task(connection: Connection, tenant: str, task_id: str, now: datetime) -> frozenset[Waiter]:
-    """Return the waiters of a task of the tenant; none where the tenant has no such task."""
-    if connection.execute(_THEIRS, {"tenant": tenant, "of_task": task_id}).first() is None:
+    """Return the waiters of a task of the tenant; makes no further query where no task comes after it."""
+    if connection.execute(_FOLLOWED, {"tenant": tenant, "of_task": task_id}).first() is None:
         return frozenset()
     return of_tasks(connection, [task_id], now).get(task_id, frozenset())
 

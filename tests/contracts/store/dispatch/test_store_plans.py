@@ -208,6 +208,13 @@ def test_tasks_outside_a_generation_are_looked_up_by_its_steps(tmp_path: Path) -
     assert all("(task_id=?" in step or "(upstream_id=?" in step for step in found), found
 
 
+def test_waiters_of_a_task_that_no_other_comes_after_are_not_searched(tmp_path: Path) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock())) as store:
+        alone = added(store).task.id
+        steps = plans(store, lambda store: store.dependencies.waiters(TENANT, alone))
+    assert steps == ["SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"]
+
+
 def test_a_search_of_many_titles_begins_with_the_events_that_their_index_lacks(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/duetime.db"
     with closing(open_store(url, clock=Clock())) as store, store._database.engine.begin() as connection:
