@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
@@ -174,7 +175,10 @@ async def test_the_chain_is_verified_on_the_page_and_a_changed_entry_is_found(ad
     assert f"{head.entries} entries are as they were sealed, and the head that you gave" in page
     assert (await admin.get(f"/audit/verify?head={kept.replace('acme', 'globex')}")).status_code == 400
     assert (await admin.get("/audit/verify?head=nonsense")).status_code == 400
-    with sqlite3.connect(admin.site.app.settings.database_url.removeprefix("sqlite:///")) as connection:
+    with (
+        closing(sqlite3.connect(admin.site.app.settings.database_url.removeprefix("sqlite:///"))) as connection,
+        connection,
+    ):
         connection.execute("UPDATE audit_entries SET subject = 'another' WHERE subject = 'ann secret 1'")
     page = await text_of(admin, "/audit/verify")
     assert "The chain is broken at entry" in page
@@ -191,10 +195,10 @@ async def test_removals_that_no_rule_lets_go_are_a_problem_on_the_page_unless_a_
     store = admin.site.app.store
     path = admin.site.app.settings.database_url.removeprefix("sqlite:///")
     admin.site.app.scheduler.schedule("Backup", when="in 1 hour")
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE events SET at = at - ?", (timedelta(days=7) // timedelta(microseconds=1),))
     assert store.audit_chain.seal()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DELETE FROM events")
     store.audit.record(AuditEntry("local", AuditKind.ROWS_REMOVED, "duetime", detail={"events": "1-9"}))
     assert store.audit_chain.seal()

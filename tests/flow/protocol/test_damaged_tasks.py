@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ async def _conversation(database: Path) -> list[Any]:
     async with Client(StdioServerParameters(command=program, args=arguments)) as session:
         made = [await session.call_tool("schedule_task", {"title": name, "when": "in 2 days"}) for name in ("a", "b")]
         odd = made[0].structured_content["id"]
-        with sqlite3.connect(database) as connection:
+        with closing(sqlite3.connect(database)) as connection, connection:
             connection.execute("UPDATE tasks SET payload = 'not JSON' WHERE id = ?", [odd])
         return [
             await session.call_tool("list_tasks", {}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -190,7 +191,7 @@ async def test_nothing_keeps_or_says_the_secret_of_an_address(
         logged = [each.getMessage() for each in caplog.records if not each.name.startswith("httpx")]  # the client's own
         said += [*logged, repr(FireToken.parse(token)), str(site.app.store.fire_addresses.find(token[3:15]))]
         assert "defect" in caplog.text
-    with sqlite3.connect(tmp_path / "duetime.db") as database:
+    with closing(sqlite3.connect(tmp_path / "duetime.db")) as database, database:
         said += list(database.iterdump())
     assert [text for text in said if secret in text] == []
     assert any(token[3:15] in text for text in said), "its public half is what the store finds it by"

@@ -187,7 +187,7 @@ def test_a_damaged_row_is_wrong(doctor: Doctor, home: Path) -> None:
     with build(load_settings()) as app:
         view = app.scheduler.schedule("Call John", when="now")
     assert re.fullmatch(r"\d+ rows read, none damaged", doctor()[1]["rows"]["said"])
-    with sqlite3.connect(home / "duetime.db") as connection:
+    with closing(sqlite3.connect(home / "duetime.db")) as connection, connection:
         connection.execute("UPDATE tasks SET priority = 'urgent'")
     code, checks = doctor()
     assert (code, checks["rows"]["verdict"]) == (1, "wrong")

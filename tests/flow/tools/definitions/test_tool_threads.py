@@ -162,7 +162,7 @@ def test_a_wait_for_an_event_ends_at_its_time() -> None:
 
 def in_a_process_of_its_own(program: str) -> str:
     """Return what a program prints that may use `asyncio`, `os`, `threading` and `cross`."""
-    begin = "import asyncio, os, threading, time\nfrom duetime.tools.threads import cross\n"
+    begin = "import asyncio, os, threading, time, warnings\nfrom duetime.tools.threads import cross\n"
     done = forked.run([sys.executable, "-c", begin + textwrap.dedent(program)], timeout=120)
     return done.stdout + done.stderr
 
@@ -195,6 +195,7 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
                 await cross(os.write, 1, b"served")
 
         asyncio.run(cross(int))
+        warnings.simplefilter("ignore", DeprecationWarning)  # that a fork of a process with threads is no good idea
         child = os.fork()
         if child == 0:
             asyncio.run(served())
