@@ -113,7 +113,9 @@ class _EventReader:
         return sorted(self._among(of_tasks), key=_key, reverse=True) if few else None
 
     def _with_words(self, words: str) -> EventRows | None:
-        found = self._looked_up(*text_search.rare_matches(self.connection, words))
+        titles, reasons = text_search.rare_matches(self.connection, words)
+        of_titles = text_search.among(self.connection, events.c.task_id, titles.ids) if titles.complete else None
+        found = self._looked_up(of_titles, reasons)
         if found is None:
             found = self._soon()
         if found is None:
@@ -127,12 +129,11 @@ class _EventReader:
     def _of_run(self) -> list[Condition]:
         return of_run(self.tenant, self.where, dialect_of(self.connection))
 
-    def _looked_up(self, titles: Matches, reasons: Matches) -> EventRows | None:
+    def _looked_up(self, of_titles: Condition | None, reasons: Matches) -> EventRows | None:
         """Read by ids alone, because a planner would choose the index of the tenant's events."""
-        if not (titles.complete and reasons.complete):
+        if of_titles is None or not reasons.complete:
             return None
         words = str(self.where.text)
-        of_titles = text_search.among(self.connection, events.c.task_id, titles.ids)
         of_reasons = text_search.among(self.connection, events.c.id, reasons.ids)
         found = (*self._among(of_titles), *self._among(of_reasons, text_search.gives_reason(words)))
         newest = sorted({row.id: row for row in found}.values(), key=lambda row: (row.at, row.id), reverse=True)

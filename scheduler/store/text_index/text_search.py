@@ -76,6 +76,7 @@ _SAMPLE = "SELECT count(*) FROM (SELECT 1 FROM ({rows} LIMIT :rows) WHERE instr(
 _TITLE_SAMPLE = text(_SAMPLE.format(rows="SELECT title_folded AS words FROM tasks"))
 _REASON_SAMPLE = text(_SAMPLE.format(rows="SELECT lower(reason) AS words FROM events ORDER BY id DESC"))
 _REASONS_MATCH = text("SELECT rowid FROM search_reasons WHERE search_reasons MATCH :words LIMIT :most")
+_TITLE_INDEX = "tasks_title_trigrams"
 _IS_USABLE = text("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(:name)")
 
 
@@ -188,19 +189,28 @@ def rare_matches(connection: Connection, words: str) -> tuple[Matches, Matches]:
     return Matches(titles.ids, has_at_most(connection, of_tasks, MAX_EVENTS_OF_MATCHES)), reasons
 
 
-def common_matches(connection: Connection, tenant: str, words: str) -> tuple[Matches, Matches]:
-    """Return like `rare_matches` what has common words; read titles and reasons where no index can tell."""
-    titles = matching_tasks(connection, tenant, words, MAX_COMMON_MATCHES)
+def common_matches(connection: Connection, tenant: str, words: str) -> tuple[Condition | None, Matches]:
+    """Return a condition for events of titles with common words, None for too many, and reasons as `rare_matches`."""
     having = (events.c.tenant == tenant, events.c.reason.is_not(None), has_text(unindexed(events.c.reason), words))
     read = select(events.c.id).where(*having)
     reasons = _indexed_reasons(connection, words, MAX_COMMON_MATCHES) or first(connection, read, MAX_COMMON_MATCHES)
-    return titles, reasons
+    return _of_common_titles(connection, tenant, words), reasons
+
+
+def _of_common_titles(connection: Connection, tenant: str, words: str) -> Condition | None:
+    """Leave the ids to PostgreSQL: to read so many and send them back takes longer than all else."""
+    if dialect_of(connection).has_trigram_indexes and _has_index(connection, _TITLE_INDEX, words):
+        ids = select(tasks.c.id).where(titled(words)).scalar_subquery()
+        of_tasks = events.c.task_id == any_(func.array(ids, type_=ARRAY(Text())))
+        return of_tasks if has_at_most(connection, titled(words), MAX_COMMON_MATCHES) else None
+    found = matching_tasks(connection, tenant, words, MAX_COMMON_MATCHES)
+    return among(connection, events.c.task_id, found.ids) if found.complete else None
 
 
 def _indexed_tasks(connection: Connection, words: str, most: int) -> Matches | None:
     """Return the tasks of all tenants whose title has these words; None where no index can tell."""
     if dialect_of(connection).has_trigram_indexes:
-        return _by_trigrams(connection, "tasks_title_trigrams", select(tasks.c.id).where(titled(words)), words, most)
+        return _by_trigrams(connection, _TITLE_INDEX, select(tasks.c.id).where(titled(words)), words, most)
     recent = select(events.c.task_id).where(_of_titled_task(words))
     return _by_index(connection, (_TITLES_MATCH, _TITLE_TERMS, _TITLE_SAMPLE), folded(words), recent, most)
 
@@ -231,13 +241,13 @@ def has_at_most(connection: Connection, condition: Condition, most: int) -> bool
 
 
 def _by_trigrams(connection: Connection, index: str, statement: Select[Any], words: str, most: int) -> Matches | None:
-    if not (connection.execute(_IS_USABLE, {"name": index}).scalar() and _has_trigram(connection, words)):
-        return None
-    return first(connection, statement, most)
+    return first(connection, statement, most) if _has_index(connection, index, words) else None
 
 
-def _has_trigram(connection: Connection, words: str) -> bool:
-    """Whether PostgreSQL finds three letters in a row."""
+def _has_index(connection: Connection, index: str, words: str) -> bool:
+    """Whether PostgreSQL has the index, and finds three letters in a row."""
+    if not connection.execute(_IS_USABLE, {"name": index}).scalar():
+        return False
     if _ASCII_WORD.search(words):
         return True
     word = _WORD.search(words)

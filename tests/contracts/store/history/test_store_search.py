@@ -243,6 +243,19 @@ def test_common_words_in_a_list_start_no_further_process_of_the_server(
         assert store._database.read(processes("zebra 3")) != "0", "for that transaction alone"
 
 
+def test_the_ids_of_many_tasks_with_common_words_are_not_read_from_the_server(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_search, "MAX_INDEXED_MATCHES", 1)
+    monkeypatch.setattr(event_list, "MAX_EVENTS_READ_FIRST", 1)
+    zebras = [added(store, title=f"Zebra {number}").task.id for number in range(5)]
+    added(store, title="Dentist")
+    if not store.search.needs_advance:  # SQLite is in this process
+        monkeypatch.setattr(text_search, "matching_tasks", None)
+    found = store.history.events(TENANT, EventFilter(text="zebra"), limit=3)
+    assert [event.task_id for event in found.events] == zebras[:-4:-1]
+
+
 def test_events_are_indexed_in_batches_and_each_once(file: Store) -> None:
     filled(file, 2_500)
     assert [file.search.advance() for _ in range(5)] == [True, True, True, False, False]
