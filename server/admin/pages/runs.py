@@ -24,7 +24,7 @@ from duetime.tools.admin.run_rows import RUN_COLUMNS, file_row
 
 MAX_EXPORTED_RUNS = 100_000
 
-TAKEN_BACK: Final = (
+FORM_TAKEN_BACK: Final = (
     "This change was taken back, so its form does nothing any more. To make it after all, pick the runs in the list."
 )
 
@@ -146,7 +146,7 @@ def change_many(visit: Visit) -> Moved:
     asked = PickedChange.of(visit.form, visit.form.getlist("pick"))
     done = changed_by(visit, asked)
     if done.is_taken_back:
-        return Moved(path_of(visit.form, "after"), TAKEN_BACK)
+        return Moved(path_of(visit.form, "after"), FORM_TAKEN_BACK)
     until = until_when(done.changed) if asked.change == BulkVerb.PAUSE else ""
     text = f"{CHANGES[asked.change]} {len(done.changed):,}{until}."
     text = " ".join(filter(None, (text, done.same, done.refused, done.stays, why_no_undo(done.undo))))

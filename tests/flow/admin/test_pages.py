@@ -33,7 +33,7 @@ from duetime.server.admin.bulk.undo import NO_UNDO, undo_of
 from duetime.server.admin.formats import ticks, wall
 from duetime.server.admin.page_request import ADMIN_READ_PAUSE_RATIO, MAX_VALUES_KEPT, KeptReads, Visit
 from duetime.server.admin.pages.overview import MAX_OVERVIEW_ROWS_READ, charts_of, hours_of, trends_of
-from duetime.server.admin.pages.runs import TAKEN_BACK, ChangeQuestion
+from duetime.server.admin.pages.runs import FORM_TAKEN_BACK, ChangeQuestion
 from duetime.server.admin.pages.timeline import NARROW_TICK_COUNT, TICK_COUNT, tick_texts
 from duetime.tools.admin.run_rows import RUN_COLUMNS
 from markupsafe import escape
@@ -500,7 +500,7 @@ async def test_a_change_of_many_asks_first_and_is_done_once_and_taken_back(admin
     await taken_back(admin, shown)  # the second press has the undo of the first
     assert states() == before
     await admin.http.post("/admin/runs/change", data=sent, headers={"Origin": ORIGIN})
-    assert TAKEN_BACK in (await admin.get("/runs")).text
+    assert FORM_TAKEN_BACK in (await admin.get("/runs")).text
     assert states() == before
 
 
@@ -515,7 +515,7 @@ async def test_a_cancel_sent_again_after_its_undo_says_so_though_each_of_its_tas
     await taken_back(admin, (await admin.get("/runs")).text)
     await admin.http.post("/admin/runs/change", data=sent, headers={"Origin": ORIGIN})
     shown = (await admin.get("/runs")).text
-    assert (TAKEN_BACK in shown, "refused" in shown) == (True, False)
+    assert (FORM_TAKEN_BACK in shown, "refused" in shown) == (True, False)
     assert {scheduler.get(each.task.id).record.run.state for each in made} == {State.SCHEDULED}
 
 
