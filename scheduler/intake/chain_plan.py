@@ -182,14 +182,15 @@ def _check_upstreams(planner: Planner, request: Request, by: Principal) -> bool:
 
 def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], now: datetime) -> Timing:
     """Return when a chain recurs. Raises InvalidArgument for a step that could not recur with it."""
+    actions = [str(step.arguments.get("action") or REMINDER_ACTION) for step in steps]
+    series = planner.times.timing(request, now, actions=actions)
     for step in steps:
         if "when" in step.arguments:
             problem = "a chain that repeats has one time for all of its steps"
             raise InvalidArgument(step.place("when"), problem, accepted="when of the chain", example="when=null")
-        named_by(step, partial(check_length, step.arguments.get("approval")), request)
-    check_length(request.approval)
-    actions = [str(step.arguments.get("action") or REMINDER_ACTION) for step in steps]
-    return planner.times.timing(request, now, actions=actions)
+        named_by(step, partial(check_length, step.arguments.get("approval"), series), request)
+    check_length(request.approval, series)
+    return series
 
 
 def _spread(chain: Chain, policy: RepeatPolicy | None, steps: Sequence[tuple[str, Plan]]) -> dict[str, Plan]:
@@ -210,8 +211,9 @@ def _check_deadline_of_each(planner: Planner, request: Request, series: Timing, 
     given = request.deadline
     if given is None or str(given).strip().lower() in NO_DEADLINE:
         return False
-    frame = planner.times.frame(request.timezone)
-    deadline_of(given, due=series.first, now=now, zone=series.zone, recurring=True, frame=frame)
+    frame, several = planner.times.frame(request.timezone), series.times_of_day
+    times = several if len(several) > 1 else ()  # that of a chain counts from the turn of its last step
+    deadline_of(given, due=series.first, now=now, zone=series.zone, recurring=True, frame=frame, times_of_day=times)
     return True
 
 

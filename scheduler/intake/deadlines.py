@@ -6,12 +6,13 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from difflib import get_close_matches
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import resolve_end, resolve_moment
 from duetime.scheduler.request import DEADLINE_KINDS, Moment
+from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.durations import parse_exact, parse_span
 from duetime.scheduler.rules.time.languages import translation
 from duetime.scheduler.rules.time.time_of_day import read_clock
@@ -92,7 +93,7 @@ def deadline_of(
     zone: str | None,
     recurring: bool,
     frame: Frame = NEW_TASK,
-    one_time_of_day: bool = False,
+    times_of_day: Sequence[time] = (),
 ) -> Deadline:
     """Parse `deadline` for a task that is first due at `due`.
 
@@ -115,23 +116,33 @@ def deadline_of(
         raise InvalidArgument("deadline", wrong.problem, accepted=_DEADLINES, example=example) from None
     if recurring:
         span = deadline.of(due) - due
-        if not one_time_of_day or not MINUTE <= span < DAY or not isinstance(given, str) or not _is_clock(given):
-            raise instant_of_many(deadline.of(due), due)
+        if len(times_of_day) != 1 or not MINUTE <= span < DAY or not isinstance(given, str) or not is_clock(given):
+            raise instant_of_many(deadline.of(due), due, zone, times_of_day)
         read = f"{_written(given)} read as {length(span)} after each run is due"
         return Deadline(length(span), after=span, assumptions=(read,))
     return deadline
 
 
-def instant_of_many(deadline: datetime, due: datetime) -> InvalidArgument:
-    """Return the error for an instant as the deadline of a recurring task; it suggests the same time of each day."""
-    span = (deadline - due) % DAY
-    example = length(span) if span >= MINUTE else "2 hours"
+def instant_of_many(
+    deadline: datetime, due: datetime, zone: str | None, times_of_day: Sequence[time] = ()
+) -> InvalidArgument:
+    """Return the error for an instant as the deadline of a recurring task; it suggests the same time of each day.
+
+    Of runs at several times of day that is the length from the last one before it.
+    """
     return InvalidArgument(
         "deadline",
         "a recurring task has a deadline for each of its runs, not one instant for all",
         accepted="a duration, counted from when each run is due",
-        example=f"deadline={example!r}",
+        example=f"deadline={length_until(deadline, due, zone, times_of_day)!r}",
     )
+
+
+def length_until(end: datetime, due: datetime, zone: str | None, times_of_day: Sequence[time] = ()) -> str:
+    """Return the length of time to the time of day of an instant, from the last of these before it, else from `due`."""
+    day = end.astimezone(zones.find(zone or "UTC")).replace(tzinfo=None)
+    spans = [(day - datetime.combine(day, each)) % DAY for each in times_of_day] or [(end - due) % DAY]
+    return length(min(spans)) if min(spans) >= MINUTE else "2 hours"
 
 
 def _one_of(argument: str, given: str, words: Sequence[str], *, usual: str) -> str:
@@ -220,7 +231,7 @@ def _fits(example: str, *, due: datetime, now: datetime, zone: str | None, frame
         return False
 
 
-def _is_clock(given: str) -> bool:
+def is_clock(given: str) -> bool:
     """Whether a deadline is a time of day and nothing else, with or without a word before it."""
     return _is_time_of_day(_BEFORE.sub("", _BY.sub("", given)))
 

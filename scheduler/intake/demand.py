@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from functools import partial
 from operator import attrgetter
 from typing import Any, Protocol
@@ -61,8 +61,8 @@ class RunContext:
     zone: str | None
     recurring: bool
     frame: Frame = NEW_TASK
-    one_time_of_day: bool = False
-    """Whether the task recurs at one time of day, from which another one is the same length each day."""
+    times_of_day: Sequence[time] = ()
+    """The wall times at which the task recurs; from one alone, another one is the same length each day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +176,12 @@ def _with_deadline(found: Demand, arguments: UrgencyArguments, at: RunContext) -
     given = arguments.deadline
     if given is None:
         if found.instant is not None and at.recurring:
-            raise instant_of_many(found.instant, at.due)
+            raise instant_of_many(found.instant, at.due, at.zone, at.times_of_day)
         return found
     if isinstance(given, str) and given.strip().lower() in NO_DEADLINE:
         return replace(found, deadline=None)
     read = partial(deadline_of, due=at.due, now=at.now, zone=at.zone, recurring=at.recurring, frame=at.frame)
-    deadline = read(given, one_time_of_day=at.one_time_of_day)
+    deadline = read(given, times_of_day=at.times_of_day)
     return replace(found, deadline=deadline)
 
 

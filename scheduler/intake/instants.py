@@ -40,6 +40,7 @@ _RECURRENCE = re.compile(
 _CALL_EXAMPLE = re.compile(r"[a-z_]+=")
 _LATER = timedelta(days=30)
 LAST_OF_DAY = time(23, 59, 59)
+_MAX_TIMES_OF_DAY = 4
 
 _understood = lru_cache(maxsize=128)(translate)
 """Caches phrases, as the many tasks of one call are often for the same time."""
@@ -58,11 +59,19 @@ class Timing:
     policy: RepeatPolicy | None = None
 
     @property
-    def has_one_time_of_day(self) -> bool:
-        """Whether it recurs at the same wall time on each of its days; a rule with more of them soon has another."""
-        coming = self.recurrence.upcoming(self.first, 3) if self.recurrence else ()
-        home = zones.find(self.zone)
-        return len({each.instant.astimezone(home).time() for each in coming}) == 1
+    def times_of_day(self) -> tuple[time, ...]:
+        """The first wall times at which it recurs."""
+        return times_of_day(self.recurrence, self.first, self.zone)
+
+
+def times_of_day(rule: Recurrence | None, after: datetime, zone: str) -> tuple[time, ...]:
+    """Return the first wall times of a rule after an instant, each once: a rule with several of them soon has another.
+
+    None without a rule.
+    """
+    home = zones.find(zone)
+    coming = rule.upcoming(after, _MAX_TIMES_OF_DAY) if rule else ()
+    return tuple(dict.fromkeys(each.instant.astimezone(home).time() for each in coming))
 
 
 class Recurring(NamedTuple):

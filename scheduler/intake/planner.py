@@ -135,7 +135,7 @@ class Planner:
         payload = problems.of(self.payload, request.action, request.payload, by.tenant, of_agent=agent)
         demand = problems.of(self.demands.read, request, self._situation(request, timing, by, now, recurs=recurs))
         after = problems.of(dependencies_of, request, by.tenant, self.upstreams)
-        approval = problems.of(approval_of, request, now, self.times.zone_of(request)) if request.approval else None
+        approval = problems.of(approval_of, request, self.times, timing, now) if request.approval else None
         problems.of(check_expected, request, self.handlers, request.action)
         on_failure = problems.of(self._following, request, by, now) if request.on_failure else {}
         wait = problems.of(self._wait, request, timing, now, recurs=recurs) if request.wait_for else None
@@ -223,7 +223,7 @@ class Planner:
             zone=timing.zone if timing else self.times.zone_of(request),
             recurring=recurs or request.repeat is not None,
             frame=self.times.frame(request.timezone),
-            one_time_of_day=bool(request.deadline and timing and timing.has_one_time_of_day),
+            times_of_day=timing.times_of_day if request.deadline and timing else (),
         )
 
     def _task(

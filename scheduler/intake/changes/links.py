@@ -24,12 +24,14 @@ from duetime.scheduler.intake.changes.each_wait import (
     waits_once,
 )
 from duetime.scheduler.intake.corrected_example import corrects_examples
+from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.terms.approval import asked_before_each, check_length, read_approval, read_by_note
 from duetime.scheduler.intake.terms.wait_length import with_length
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.occurrences import recurrence_of
 from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
 from duetime.scheduler.rules.signals.signal_waits import early_end_note, equality_note, read_wait
 from duetime.scheduler.task import State, Task
@@ -114,8 +116,9 @@ def _each_run(draft: ChangeDraft) -> ChangeDraft:
         waits = each_wait_step(record, draft.change, wait, now, in_chain=in_chain)
         draft = draft.with_change(waits).with_request(wait_for=None)
     if approval and (each or in_chain):
-        check_length(approval)
-        question = read_approval(_question(approval), now, draft.task.timezone)
+        rule, due, zone = recurrence_of(draft.task), draft.change.coming.scheduled_for, draft.task.timezone
+        check_length(approval, Timing(due, zone, rule))
+        question = read_approval(_question(approval), now, zone)
         asks = each_question_step(record, draft.change, question, in_chain=in_chain)
         draft = draft.with_change(asks).with_request(approval=None)
     return draft

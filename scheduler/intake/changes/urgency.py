@@ -7,8 +7,9 @@ from dataclasses import replace
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.demand import Demand, RunContext
+from duetime.scheduler.intake.instants import times_of_day
 from duetime.scheduler.rules.changes import back_to_timer
-from duetime.scheduler.rules.occurrences import with_deadline
+from duetime.scheduler.rules.occurrences import recurrence_of, with_deadline
 from duetime.scheduler.rules.series.reruns import has_ended
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import State
@@ -57,13 +58,15 @@ def _refuse_what_is_over(draft: ChangeDraft, argument: str) -> None:
 
 
 def _context(draft: ChangeDraft) -> RunContext:
-    task = draft.task
+    task, due = draft.task, draft.change.coming.scheduled_for
+    of_series = draft.request.deadline is not None and task.repeat is not None
     return RunContext(
         task.tenant,
         task.action,
-        draft.change.coming.scheduled_for,
+        due,
         now=draft.now,
         zone=task.timezone,
         recurring=draft.in_recurring_chain or task.repeat is not None,
         frame=draft.frame(),
+        times_of_day=times_of_day(recurrence_of(task), due, task.timezone) if of_series else (),
     )

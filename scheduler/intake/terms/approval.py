@@ -8,7 +8,9 @@ from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.instants import resolve_end
+from duetime.scheduler.intake.deadlines import is_clock, length_until
+from duetime.scheduler.intake.instants import Timing, resolve_end
+from duetime.scheduler.intake.time_reader import TimeReader
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_text
@@ -24,7 +26,7 @@ _ACCEPTED: Final = "true, or an object with question, by (a time or a length of 
 _EXAMPLE: Final = "approval={'question': 'Pay 90 EUR?', 'by': '2 hours', 'default': 'reject'}"
 
 
-def approval_of(request: Request, now: datetime, zone: str | None) -> Approval | None:
+def approval_of(request: Request, times: TimeReader, series: Timing | None, now: datetime) -> Approval | None:
     """Return what is asked before the run of a request starts, None for nothing.
 
     A task that repeats asks as long before each run as `by` says: a length of time. Raises InvalidArgument.
@@ -34,8 +36,8 @@ def approval_of(request: Request, now: datetime, zone: str | None) -> Approval |
     approval: Any = request.approval
     given = {} if approval is True else {"question": approval} if isinstance(approval, str) else approval
     if request.repeat is not None:
-        check_length(given)
-    return read_approval(given, now, zone)
+        check_length(given, series)
+    return read_approval(given, now, times.zone_of(request))
 
 
 def read_by_note(given: Any, now: datetime, zone: str | None) -> tuple[str, ...]:
@@ -50,19 +52,27 @@ def read_by_note(given: Any, now: datetime, zone: str | None) -> tuple[str, ...]
     return tuple(Translatable.of(NoteKind.TIME_ASSUMED, f"approval.by: {each}") for each in assumed)
 
 
-def check_length(given: Any) -> None:
-    """Refuse an instant as the deadline of a question that is asked again before each run."""
+def check_length(given: Any, series: Timing | None) -> None:
+    """Refuse an instant as the deadline of a question that is asked again before each run.
+
+    Of a time of day, the example is the length of time from the last one before it at which the series is due.
+    """
     by = given.get("by") if isinstance(given, Mapping) else None
     if not by or isinstance(by, timedelta):
         return
     with suppress(Misread, Unknown):
         parse_exact(str(by).removeprefix("in "))
         return
+    example = "2 hours"
+    with suppress(InvalidArgument):
+        if series and isinstance(by, str) and is_clock(by):
+            end = resolve_end(by, now=series.first, zone=series.zone, argument="approval.by").instant
+            example = length_until(end, series.first, series.zone, series.times_of_day)
     raise InvalidArgument(
         "approval.by",
         "a task that repeats asks before each of its runs, and not until one time for all",
         accepted="a length of time, counted from when each run is due",
-        example="by='2 hours'",
+        example=f"by={example!r}",
     )
 
 

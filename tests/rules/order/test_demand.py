@@ -175,9 +175,20 @@ def test_a_time_of_day_is_the_deadline_of_each_run_at_one_other_time_of_day(
     assert f"deadline: {deadline} read as {after} h after each run is due" in plan.warnings
 
 
-@pytest.mark.parametrize("repeat", ["daily at 9 and 17", "every 30 minutes from 9 to 17"])
-def test_a_time_of_day_is_no_deadline_of_runs_at_several_times_of_day(repeat: str) -> None:
-    assert refused(when=None, repeat=repeat, deadline="18:00").problem.startswith("a recurring task has a deadline for")
+@pytest.mark.parametrize(
+    ("repeat", "deadline", "example"),
+    [
+        ("daily at 9 and 17", "18:00", "1 h"),
+        ("daily at 9 and 17", "by 11:00", "2 h"),
+        ("every 30 minutes from 9 to 10", "10:45", "45 min"),
+    ],
+)
+def test_a_time_of_day_is_no_deadline_of_runs_at_several_times_of_day_and_the_example_counts_from_the_last(
+    repeat: str, deadline: str, example: str
+) -> None:
+    problem = refused(when=None, repeat=repeat, deadline=deadline)
+    assert problem.problem.startswith("a recurring task has a deadline for")
+    assert problem.example == f"deadline={example!r}"
 
 
 @pytest.mark.parametrize("kind", ["hard", "soft"])

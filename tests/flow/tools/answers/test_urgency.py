@@ -564,3 +564,10 @@ def test_a_row_of_what_ended_has_no_deadline(ask: Ask) -> None:
 
     assert "deadline" not in page["tasks"][0]
     assert " by " not in text
+
+
+def test_a_time_of_day_becomes_the_deadline_of_each_run_of_a_series_that_there_is_already(ask: Ask) -> None:
+    _, task = ask("schedule_task", title="Report", repeat="every weekday at 9:00")
+    text, changed = ask("reschedule_task", task_id=task["id"], deadline="by 11:00")
+    assert changed["deadline"]["after"] == "2 h"
+    assert "Note: deadline: by 11:00 read as 2 h after each run is due." in text

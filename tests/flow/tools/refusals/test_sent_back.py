@@ -655,6 +655,22 @@ MEANT = [
         {"change": "cancel", "query": "one", "to": "friday"},
         "change='move', to='friday' or change='cancel', to=null",
     ),
+    (
+        S,
+        {"repeat": "daily at 9 and 17", "approval": {"question": "Pay?", "by": "18:30"}},
+        "approval={'question': 'Pay?', 'by': '1 h 30 min'}",
+    ),
+    (
+        R,
+        {"task_id": "DAILY", "approval": {"question": "Pay?", "by": "12:00"}},
+        "approval={'question': 'Pay?', 'by': '3 h'}",
+    ),
+    (
+        S,
+        {"repeat": "daily at 9", "steps": [{"name": "a", "approval": {"question": "Pay?", "by": "12:00"}}]},
+        "steps=[{'name': 'a', 'approval': {'question': 'Pay?', 'by': '3 h'}}]",
+    ),
+    (S, {"repeat": "daily at 9 and 17", "deadline": "11:00", "steps": [{"name": "a"}]}, "deadline='2 h'"),
     (C, {"change": "move", "by": "1 hour"}, "to='1 hour later'"),
     (C, {"change": "move", "postpone": "1 hour"}, "to='1 hour later'"),
     (R, {"task_id": "ONE", "by": "1 hour"}, "when='1 hour later'"),
