@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from duetime.scheduler.foresight.start_times import expected_at, extra_run, rows_of, side_start, side_times, starts_at
 from duetime.scheduler.rules.retry import attempt_in_words
@@ -41,16 +41,21 @@ def list_text(page: TaskPage) -> str:
 
 
 def clash_line(clash: Clash, now: datetime) -> str:
-    """Say what needs a pool at one time: `Clash Tue 24 Nov 20:30: gpu (1 slot) cannot hold «A» (...) and «B» (...)`."""
+    """Say what needs a pool at one time: `Clash Tue 24 Nov 20:30: gpu (1 slot) cannot hold «A» (...) and «B» (...)`.
+
+    The time of one that starts then is not repeated.
+    """
     latest = clash.occurrences[-MAX_CLASH_MEMBERS:]
-    *others, last = (
-        f"{quoted(view.record.task.title, LIST_TITLE_CHARS)} "
-        f"({_short(due_at(view.record.run), view.record.task.timezone, now)}, about {times.rough_length(length)})"
-        for view, length in latest
-    )
+    *others, last = (_member(view, length, clash.at, now) for view, length in latest)
     at = _short(clash.at, clash.occurrences[-1][0].record.task.timezone, now)
     more = f"{len(clash.occurrences) - len(latest)} more, " if len(clash.occurrences) > len(latest) else ""
     return f"Clash {at}: {clash.pool} ({clash.room}) cannot hold {more}{', '.join(others)} and {last} together."
+
+
+def _member(view: TaskView, length: timedelta, at: datetime, now: datetime) -> str:
+    due, zone = due_at(view.record.run), view.record.task.timezone
+    begins = "" if due == at else f"{_short(due, zone, now)}, "
+    return f"{quoted(view.record.task.title, LIST_TITLE_CHARS)} ({begins}about {times.rough_length(length)})"
 
 
 def _headlines(page: TaskPage, zone: str) -> list[str]:

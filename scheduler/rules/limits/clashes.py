@@ -54,14 +54,22 @@ def clashes(spans: Sequence[BusySpan], pools: Mapping[str, Pool]) -> list[Shared
 
 
 def _short(pool: Pool, name: str, needing: Sequence[BusySpan]) -> Iterator[Sequence[BusySpan]]:
-    """Yield those that a pool cannot hold together, in order of start: each with those before it."""
-    held: list[BusySpan] = []
+    """Yield those that a pool cannot hold together, in order of start: each with those before it.
+
+    Those that start at one instant are yielded once, together.
+    """
+    held, short = list[BusySpan](), tuple[BusySpan, ...]()
     for span in needing:
+        if short and short[-1].start != span.start:
+            yield short
+            short = ()
         held = [earlier for earlier in held if _still_counts(pool, earlier, span.start)]
         units = sum(earlier.needs[name] for earlier in held) + span.needs[name]
         if held and units > _room(pool, held[0].start, span):
-            yield (*held, span)
+            short = (*held, span)
         held.append(span)
+    if short:
+        yield short
 
 
 def _still_counts(pool: Pool, earlier: BusySpan, at: datetime) -> bool:

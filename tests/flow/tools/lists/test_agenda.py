@@ -164,8 +164,17 @@ def test_occurrences_that_need_the_same_thing_are_named(scheduler: Scheduler, as
     ]
     assert (
         "Clash Tue 24 Nov 16:00: gpu (1 slot) cannot hold «Train» (Tue 24 Nov 15:00, about 2 h) "
-        "and «Render» (Tue 24 Nov 16:00, about 2 h) together." in text.splitlines()
+        "and «Render» (about 2 h) together." in text.splitlines()
     )
+
+
+def test_tasks_at_one_instant_that_need_the_same_thing_are_named_in_one_line(scheduler: Scheduler, ask: Ask) -> None:
+    for title in "ABCD":
+        scheduler.schedule(title, action="render", when="in 4 hours", needs={"gpu": 1})
+    text, page = ask("list_tasks", after="now", before="in 8 hours")
+    [line] = [line for line in text.splitlines() if line.startswith("Clash")]
+    assert line.startswith("Clash Tue 24 Nov 16:00: gpu (1 slot) cannot hold «")
+    assert line.count("(about 2 h)") == len(page["clashes"][0]["occurrences"]) == 4
 
 
 def test_a_shorter_estimate_takes_the_clash_away(scheduler: Scheduler, ask: Ask) -> None:
