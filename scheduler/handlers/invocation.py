@@ -113,7 +113,7 @@ def _without_credentials(failure: object) -> str:
         text = str(failure)
     except Exception:  # noqa: BLE001 - tracebacks have these words too
         text = _NO_TEXT
-    return redacted(masked(text)[:MAX_EXCEPTION_CHARS])
+    return redacted(masked(text)[:MAX_EXCEPTION_CHARS]).strip()
 
 
 def _reason(failure: object) -> str:
@@ -159,7 +159,7 @@ def _summary(handler: Handler, given: object) -> str:
 
 
 def _text(value: object, maximum: int) -> str:
-    return clean_text(masked(str(value)), maximum)
+    return clean_text(masked(str(value)), maximum).strip()
 
 
 def _result(handler: Handler, value: Json) -> Json:

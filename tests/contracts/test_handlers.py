@@ -469,6 +469,13 @@ def test_progress_is_a_part_of_the_work_and_a_word_about_it() -> None:
     assert shown == [{"fraction": 0.5, "text": "half\ufffd"}, {"fraction": 1.0, "text": ""}]
 
 
+@pytest.mark.parametrize("given", [Done("merged \n"), Failed(" merged "), Retry("merged\n"), Yielded(None, "merged ")])
+def test_a_text_of_a_handler_is_stored_without_blanks_around_it(given: Outcome) -> None:
+    found = run_handler(returning(given), CTX, {})
+    assert not isinstance(found, Wait)
+    assert (found.summary if isinstance(found, Done) else found.reason) == "merged"
+
+
 @pytest.mark.parametrize("summary", [None, 5, {"pages": 3}])
 def test_a_summary_that_is_no_text_fails_with_what_is_accepted(summary: Any) -> None:
     outcome = run_handler(returning(Done(summary)), CTX, {})
