@@ -49,7 +49,7 @@ def read_origin(given: object, argument: str = ORIGIN) -> Mapping[str, str]:
     for name, value in found.items():
         _check_member(argument, name, value)
     if "client" not in found:
-        raise InvalidArgument(f"{argument}.client", "it is missing", accepted=_ACCEPTED, example=_EXAMPLE)
+        raise InvalidArgument(f"{argument}.client", "it is missing", accepted=_ACCEPTED, example=_whole(argument))
     return found
 
 
@@ -79,9 +79,16 @@ def _check_member(argument: str, name: str, value: object) -> None:
     plain = isinstance(value, str) and _ID.fullmatch(value) is not None and _MARKUP.search(value) is None
     if name == "client" and not is_client(value):
         accepted = f"1 to {MAX_CLIENT_CHARS} letters, digits, blanks and ._:/@+()-"
-        raise InvalidArgument(f"{argument}.client", "is not a valid client name", accepted=accepted, example=_EXAMPLE)
+        raise InvalidArgument(
+            f"{argument}.client", "is not a valid client name", accepted=accepted, example=_whole(argument)
+        )
     if name != "client" and not plain:
         accepted = (
             f"1 to {MAX_ORIGIN_ID_CHARS} visible ASCII characters without quotes, <, > and \\, a letter or digit first"
         )
-        raise InvalidArgument(f"{argument}.{name}", "is not a plain id", accepted=accepted, example=_EXAMPLE)
+        raise InvalidArgument(f"{argument}.{name}", "is not a plain id", accepted=accepted, example=_whole(argument))
+
+
+def _whole(argument: str) -> str:
+    """Return the example of a problem with one member: the whole origin, by its name where it is an argument."""
+    return f"{argument}={_EXAMPLE}" if argument.isidentifier() else _EXAMPLE

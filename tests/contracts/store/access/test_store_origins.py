@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from duetime.scheduler.calls.origin import read_origin
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.delivery.deliverer import Deliverer
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.corrected_example import keywords
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed
 from duetime.scheduler.principal import Principal
@@ -188,3 +190,5 @@ def test_an_origin_is_a_name_and_plain_ids_of_bounded_length(desk: Desk, origin:
     with pytest.raises(InvalidArgument) as refused:
         desk.scheduled(origin=origin, deliver_to=[])
     assert refused.value.argument == argument
+    example = keywords(refused.value.as_passed(refused.value.example))
+    assert read_origin(example["origin"]) == {"client": "claude-code", "thread": "th_7"}
