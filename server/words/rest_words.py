@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 
 from duetime.scheduler import remedies
@@ -30,8 +31,15 @@ REST_SENTENCES: Sentences = {
 }
 
 
+_LEFT_OUT = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\b(?P<name>\w+)=null\b""")
+"""A text, or an argument that a tool takes as absent; the document of the API has no null."""
+
+
 class RestWords(PlainWords):
-    """Arguments and examples are those of the tools; only a remedy needs the name of a route."""
+    """Arguments are those of the tools, and examples too, without nulls; a remedy needs the name of a route."""
+
+    def example(self, passed: str, of: str = "") -> str:  # noqa: ARG002 - in no request a part has another one
+        return _LEFT_OUT.sub(lambda found: f"without {found['name']}" if found["name"] else found[0], passed)
 
     def remedy(self, remedy: Remedy) -> str:
         return REST_SENTENCES[type(remedy)].format(**asdict(remedy))

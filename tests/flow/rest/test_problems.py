@@ -51,6 +51,24 @@ async def test_a_misspelt_member_is_one_problem_and_not_also_that_the_meant_one_
         assert (told.startswith(problem), told.count("Accepted: ")) == (True, 1)
 
 
+@pytest.mark.parametrize(
+    ("body", "example"),
+    [
+        ({"unlike": 1}, "without unlike"),
+        ({"valid_output": {"type": "object"}}, "without valid_output"),
+        ({"payload": {"url": "https://example.com"}, "until": "friday"}, "without until or repeat='daily'"),
+        ({"title": "a, until=null", "until": "friday"}, "without until or repeat='daily'"),
+    ],
+)
+async def test_an_example_leaves_out_what_a_request_cannot_send_as_null(
+    site: Site, body: dict[str, Any], example: str
+) -> None:
+    given = {"title": "Call John", "when": "tomorrow 9am"} | body
+    told = (await sent(site, "POST", "/tasks", body=given)).json()["detail"]
+    assert f"Example: {example}" in told
+    assert "=null" not in told
+
+
 async def test_a_number_out_of_range_and_a_text_that_is_none_are_named(site: Site) -> None:
     for query, told in (("limit=0", "limit: 0 is out of range"), ("limit=abc", "limit: 'abc' is not a whole number")):
         for path in ("/tasks", "/runs", "/audit"):
