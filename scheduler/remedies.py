@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import ClassVar, Protocol
+from difflib import get_close_matches
+from typing import ClassVar, Final, Protocol
+
+MIN_SIMILARITY_RATIO: Final = 0.6
+"""Similarity, of 1 for the same text, from which on a word stands for one of a few that are accepted."""
+
+MIN_MEMBER_SIMILARITY_RATIO: Final = 0.75
+"""The same for the name of an argument or member: any word may come there, and a wrong guess is worse than none.
+
+At 0.7 `duration` stands for `action`, and `dead_letter` for `deadline_type`.
+"""
+
+MAX_NAME_CHARS_COMPARED: Final = 64
+
+
+def nearest_name(given: str, names: Iterable[str], *, min_ratio: float = MIN_SIMILARITY_RATIO) -> str | None:
+    """Return the accepted name that is most like the one given, by its first 64 characters; None if none is alike."""
+    return next(iter(get_close_matches(given[:MAX_NAME_CHARS_COMPARED], list(names), n=1, cutoff=min_ratio)), None)
 
 
 @dataclass(frozen=True, slots=True)

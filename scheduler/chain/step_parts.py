@@ -8,13 +8,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
-from difflib import get_close_matches
 from typing import Any, Final
 
+from duetime.scheduler.remedies import MIN_MEMBER_SIMILARITY_RATIO, nearest_name
 from duetime.scheduler.request import RETRY_ACCEPTED, RETRY_BOUNDS
 from duetime.scheduler.task import RetryPolicy
 
-_MIN_SIMILARITY_RATIO: Final = 0.75
 _LENGTHS: Final = frozenset({"delay", "countdown", "wait"})
 _IN_UNITS: Final = re.compile(r"(?:delay|countdown|wait|in)_(seconds|minutes|hours|days)")
 """A name of a delay that says its unit: `delay_seconds`."""
@@ -74,8 +73,7 @@ _MEANT_MEMBERS: Final = {
 def meant_member(name: Any) -> tuple[str, int] | None:
     """Return the member of a retry policy that a name most likely means, and what is added to its number."""
     plain = str(name)[:40].strip().lower().replace("-", "_")
-    near = get_close_matches(plain, _MEANT_MEMBERS, n=1, cutoff=_MIN_SIMILARITY_RATIO)
-    known = plain if plain in _MEANT_MEMBERS else next(iter(near), "")
+    known = nearest_name(plain, _MEANT_MEMBERS, min_ratio=MIN_MEMBER_SIMILARITY_RATIO)
     return (_MEANT_MEMBERS[known], int(known in _RETRIES)) if known else None
 
 
@@ -199,8 +197,8 @@ def meant_part(name: str, value: Any = None) -> str | None:
     plain = name[:40].lower().replace("-", "_")
     if plain == "wait" and _is_object(value):
         return "wait_for"
-    near = get_close_matches(plain, STEP_PARTS, n=1, cutoff=_MIN_SIMILARITY_RATIO)
-    return _MEANT_PARTS.get(plain) or ("when" if _IN_UNITS.fullmatch(plain) else near[0] if near else None)
+    near = nearest_name(plain, STEP_PARTS, min_ratio=MIN_MEMBER_SIMILARITY_RATIO)
+    return _MEANT_PARTS.get(plain) or ("when" if _IN_UNITS.fullmatch(plain) else near)
 
 
 def renamed_part(name: str, meant: str | None, step: Mapping[str, Any]) -> str:

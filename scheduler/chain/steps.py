@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -20,6 +19,7 @@ from duetime.scheduler.chain.step_parts import (
     renamed_part,
 )
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.remedies import nearest_name
 from duetime.scheduler.request import ScheduleArguments
 
 MAX_STEPS: Final = 50
@@ -37,7 +37,6 @@ _EXAMPLE: Final = (
     "[{'name': 'fetch', 'action': 'webhook', 'payload': {'url': 'https://example.com'}}, "
     "{'name': 'report', 'after': ['fetch']}]"
 )
-_MIN_SIMILARITY_RATIO: Final = 0.6
 _MAX_PATH_STEPS: Final = 12
 _MAX_EXAMPLE_BYTES: Final = 400
 
@@ -232,20 +231,20 @@ def is_outside(name: str) -> bool:
 
 def no_such_step(name: str, names: Sequence[str]) -> InvalidArgument:
     """Return how to name a step of a chain that has these."""
-    near = get_close_matches(name[:MAX_STEP_NAME_CHARS], names, n=1, cutoff=_MIN_SIMILARITY_RATIO)
-    guess = f"; did you mean {near[0]}" if near else ""
+    near = nearest_name(name[:MAX_STEP_NAME_CHARS], names)
+    guess = f"; did you mean {near}" if near else ""
     accepted = f"names of its steps ({', '.join(names[:_MAX_PATH_STEPS])}) or ids of tasks and chains"
     problem = f"its chain has no step {name[:MAX_STEP_NAME_CHARS]!r}{guess}"
-    return InvalidArgument("after", problem, accepted=accepted, example=f"after=['{(near or names)[0]}']")
+    return InvalidArgument("after", problem, accepted=accepted, example=f"after=['{near or names[0]}']")
 
 
 def _unknown(step: StepRequest, name: str, steps: Sequence[StepRequest]) -> InvalidArgument:
     names = list(dict.fromkeys(other.name for other in steps if other.name not in _downstream(step.name, steps)))
-    near = get_close_matches(name[:MAX_STEP_NAME_CHARS], names, n=1, cutoff=_MIN_SIMILARITY_RATIO)
-    guess = f"; did you mean {near[0]}" if near else ""
+    near = nearest_name(name[:MAX_STEP_NAME_CHARS], names)
+    guess = f"; did you mean {near}" if near else ""
     problem = f"{step.name} -> {name[:MAX_STEP_NAME_CHARS]}: there is no such step{guess}"
     among = f"names of steps ({', '.join(names[:_MAX_PATH_STEPS])}) or " if names else ""
-    example = f"after=['{(near or names)[0]}']" if names else "after=[]"
+    example = f"after=['{near or names[0]}']" if names else "after=[]"
     return InvalidArgument(step.place("after"), problem, accepted=f"{among}ids of tasks and chains", example=example)
 
 

@@ -5,7 +5,6 @@ Unknown fields are refused by default.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, time, timedelta
@@ -17,6 +16,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.remedies import nearest_name
 from duetime.scheduler.rules.sanitize import MAX_JSON_LEVELS, check_json, clean_text, kind_of
 from duetime.scheduler.task import Json
 from pydantic import AliasChoices, BaseModel, TypeAdapter, ValidationError
@@ -202,7 +202,8 @@ def _renamed(given: str, value: object, model: type[BaseModel] | None, taken: se
     if not given.isidentifier():
         return ""
     names = _names(model) if model else []
-    meant = difflib.get_close_matches(given, names, n=1)
+    near = nearest_name(given, names)
+    meant = [near] if near else []
     meant = meant or (names if len(names) == 1 and given.lower() in _WORDS_FOR_TEXT else [])
     meant = meant or [name for name in names if given.lower() in _WORDS_FOR.get(name, ())]
     is_body = not meant and given.lower() in _WORDS_FOR_BODY and _BODY in names
@@ -229,8 +230,8 @@ def _fields(given: str, model: type[BaseModel] | None) -> str:
     if model is None:
         return "only the fields of the schema"
     names = _names(model)
-    nearest = difflib.get_close_matches(given, names, n=1)
-    hint = f" (did you mean {nearest[0]}?)" if nearest else ""
+    nearest = nearest_name(given, names)
+    hint = f" (did you mean {nearest}?)" if nearest else ""
     return (", ".join(names) or "no fields") + hint
 
 
@@ -247,8 +248,7 @@ def _within(item: Any) -> str:
     context, kind = item.get("ctx") or {}, item["type"]
     if kind in {"literal_error", "enum"}:
         words = _QUOTED.findall(str(context.get("expected", "")))
-        near = difflib.get_close_matches(str(item["input"])[:MAX_QUOTED_VALUE_CHARS], words, n=1)
-        return repr((near or words)[0]) if words else ""
+        return repr(nearest_name(str(item["input"]), words) or words[0]) if words else ""
     for name, step in _BOUND_STEP.items():
         if kind.startswith(name) and isinstance(bound := context.get(_BOUND_KEYS[name]), int):
             return str(bound + step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import logging
 import re
@@ -24,6 +23,7 @@ from duetime.scheduler.handlers.watch import WatchCheck, watch
 from duetime.scheduler.handlers.webhook import webhook
 from duetime.scheduler.outbound.target import WEBHOOK
 from duetime.scheduler.outbound.url_policy import WebhookOptions
+from duetime.scheduler.remedies import nearest_name
 from duetime.scheduler.task import Json
 
 ENTRY_POINT_GROUP: Final = "duetime.handlers"
@@ -141,10 +141,9 @@ class Handlers(Mapping[str, Handler]):
         if name in self._by_name:
             return self._by_name[name]
         names = ", ".join(self._by_name)
-        nearest = difflib.get_close_matches(str(name), self._by_name, n=1)
         requests = "url" in (payload or {}) or _REQUEST.search(str(name)[:64])
         usual = WEBHOOK if requests and WEBHOOK in self._by_name else next(iter(self._by_name), "")
-        example = nearest[0] if nearest else usual
+        example = nearest_name(str(name), self._by_name) or usual
         raise InvalidArgument("action", f"no action {str(name)[:64]!r}", accepted=names, example=example)
 
     def __getitem__(self, name: str) -> Handler:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
-from difflib import get_close_matches
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import resolve_end, resolve_moment
+from duetime.scheduler.remedies import nearest_name
 from duetime.scheduler.request import DEADLINE_KINDS, Moment
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.durations import parse_exact, parse_span
@@ -150,8 +150,7 @@ def _one_of(argument: str, given: str, words: Sequence[str], *, usual: str) -> s
     word = re.sub(r"[\s_-]+", "-", str(given).strip().lower())
     if word in words:
         return word
-    near = get_close_matches(word, words, n=1)
-    example = near[0] if near else str(usual)
+    example = nearest_name(word, words) or str(usual)
     raise InvalidArgument(
         argument, f"there is no {word[:40]!r}", accepted=", ".join(words), example=f"{argument}={example!r}"
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 from urllib.parse import quote
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import LOCAL
+from duetime.scheduler.remedies import nearest_name
 from duetime.scheduler.request import POOL_PREFIXES
 from duetime.scheduler.rules.limits.pool import KEY_POOL, POOL_NAME, Pool, find_pool
 from duetime.scheduler.task import Json, Tier
@@ -116,7 +116,7 @@ def _unknown(name: str, needs: Mapping[str, int], tier: Tier, pools: PoolsByName
             accepted=_listed(pools, tier),
             example=_ANY_KEY,
         )
-    near = (*get_close_matches(name, known, n=1), *known)[0]
+    near = nearest_name(name, known) or next(iter(known))
     rest = {other: units for other, units in needs.items() if other != name and find_pool(pools, other)}
     units = max(1, min(needs[name], int(known[near].largest(tier.rank))))
     example = _call({**rest, near: units})

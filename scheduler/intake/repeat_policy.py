@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, timedelta
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
 from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.remedies import nearest_name
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.recurrence.excluded_dates import excluded_dates
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
@@ -173,7 +173,7 @@ def _overlap(given: Any) -> Overlap:
     word = str(given)[:40].strip().lower().replace("-", "_")
     with suppress(ValueError):
         return Overlap(word)
-    meant = _MEANT_OVERLAPS.get(word) or next(iter(get_close_matches(word, Overlap, n=1)), Overlap.SKIP)
+    meant = _MEANT_OVERLAPS.get(word) or nearest_name(word, Overlap) or Overlap.SKIP
     raise _wrong(
         "overlap", f"{str(given)[:40]!r} is not a known rule", accepted=", ".join(Overlap), example=repr(str(meant))
     )
@@ -199,7 +199,7 @@ def _unknown(given: Mapping[str, Any]) -> InvalidArgument:
     names = [str(name) for name in given if name not in _MEMBER_NAMES]
     meant: dict[str, str] = {}
     for name in names:
-        near = _MEANT_MEMBERS.get(name) or next(iter(get_close_matches(name[:40], _MEMBER_NAMES, n=1)), None)
+        near = _MEANT_MEMBERS.get(name) or nearest_name(name, _MEMBER_NAMES)
         meant |= {near: repr(given[name])} if near and near not in given and near not in meant else {}
     example = {**meant, **{name: "null" for name in names if name.isidentifier()}}
     shown, accepted = ", ".join(repr(name[:40]) for name in names[:6]), f"an object with {', '.join(_MEMBER_NAMES)}"
@@ -211,7 +211,7 @@ def _coalesce(given: Any) -> Coalesce:
     word = str(given)[:40].strip().lower()
     with suppress(ValueError):
         return Coalesce(word)
-    meant = next(iter(get_close_matches(word, Coalesce, n=1)), Coalesce.LATEST)
+    meant = nearest_name(word, Coalesce) or Coalesce.LATEST
     raise _wrong(
         "coalesce", f"{str(given)[:40]!r} is not a known rule", accepted=", ".join(Coalesce), example=repr(str(meant))
     )

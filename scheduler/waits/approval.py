@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from difflib import get_close_matches
 from hashlib import sha256
 from typing import Any, Final, Self
 
@@ -14,6 +13,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.ids import new_id
+from duetime.scheduler.remedies import MIN_MEMBER_SIMILARITY_RATIO, nearest_name
 from duetime.scheduler.task import ApprovalAnswer, Delivery, InboxMessage, Json, Run, State, Task
 
 MAX_QUESTION_CHARS: Final = 200
@@ -45,7 +45,6 @@ _MEANT_MEMBERS: Final = {
 """Names by which callers mean a member of an approval."""
 
 _MEMBERS: Final = ("question", "by", "default")
-_MIN_SIMILARITY_RATIO: Final = 0.7
 
 ANSWER_KINDS: Final[Mapping[ApprovalAnswer, EventKind]] = {
     ApprovalAnswer.APPROVE: EventKind.APPROVED,
@@ -68,9 +67,7 @@ def asks_usual(question: str) -> bool | None:
 def meant_member(name: str) -> str | None:
     """Return the member that was most likely meant by a name, None when nothing is near."""
     plain = str(name)[:40].strip().lower()
-    return _MEANT_MEMBERS.get(plain) or next(
-        iter(get_close_matches(plain, _MEMBERS, n=1, cutoff=_MIN_SIMILARITY_RATIO)), None
-    )
+    return _MEANT_MEMBERS.get(plain) or nearest_name(plain, _MEMBERS, min_ratio=MIN_MEMBER_SIMILARITY_RATIO)
 
 
 def meant_members(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from html import escape
 from http import HTTPStatus
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, StaleRevision
+from duetime.scheduler.remedies import nearest_name
 from duetime.server.admin.answers import Page
 from duetime.server.admin.assets import asset_url
 from duetime.server.admin.page_request import Visit
@@ -234,8 +234,8 @@ def refuse_unknown_parameters(visit: Visit, accepted: Collection[str]) -> None:
     names = sorted({*accepted, "tenant"})
     for name, value in visit.query.items():
         if value and name not in names:
-            meant = get_close_matches(name, names, n=1)
-            example = f"{meant[0]}={value[:_MAX_WORD_CHARS]}" if meant else ""
+            meant = nearest_name(name, names)
+            example = f"{meant}={value[:_MAX_WORD_CHARS]}" if meant else ""
             text = "this page has no such filter"
             raise InvalidArgument(name[:_MAX_WORD_CHARS], text, accepted=", ".join(names), example=example)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final, Self
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers import Link
+from duetime.scheduler.remedies import nearest_name
 
 _MEMBERS: Final = {
     "save": "lambda state: True",
@@ -37,7 +37,7 @@ class CheckedLink(Link):
     def __new__(cls, **members: Any) -> Self:
         for name, value in members.items():
             if name not in _MEMBERS:
-                meant = next(iter(get_close_matches(name, _MEMBERS, n=1)), _USUAL_MEMBER)
+                meant = nearest_name(name, _MEMBERS) or _USUAL_MEMBER
                 accepted = ", ".join(_MEMBERS)
                 raise InvalidArgument(name, "a link has no such member", accepted=accepted, example=link_example(meant))
             if not callable(value):

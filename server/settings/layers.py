@@ -5,16 +5,16 @@ It has the fields of the model by argument, not the model, which reads its own l
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_origin
 
 from duetime.scheduler.errors import InvalidSetting
+from duetime.scheduler.remedies import nearest_name
 from duetime.scheduler.rules.redact import MASK
 from duetime.server.settings.channels import ChannelSettings, OriginSettings
 from duetime.server.settings.external_actions import ExternalActionSettings
@@ -130,11 +130,6 @@ def _decoded(name: str, field: FieldInfo | None, text: str) -> Any:
         ) from None
 
 
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return the name that is most like the one given, or None when none is alike."""
-    return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)), None)
-
-
 def _sentence(detail: ErrorDetails, layers: Layers) -> str:
     path = [str(part) for part in detail["loc"] if part != "[key]"]
     problem = detail["msg"].removeprefix("Value error, ").replace("Input should be", "it must be")
@@ -151,7 +146,7 @@ def _sentence(detail: ErrorDetails, layers: Layers) -> str:
 
 def _unknown(path: list[str], fields: FieldsByName, origin: str) -> str:
     names = list(fields if len(path) == 1 else _PARTS.get(path[0], {}))
-    closest, variable = nearest(path[-1], names), VARIABLE_PREFIX + path[0].upper()
+    closest, variable = nearest_name(path[-1], names), VARIABLE_PREFIX + path[0].upper()
     where = f" in {origin.removeprefix(FILE_ORIGIN)}" if origin.startswith(FILE_ORIGIN) else f" ({origin})"
     shown = ".".join(path) + where
     if len(path) == 1 and origin == variable:

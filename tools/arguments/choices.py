@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
+from duetime.scheduler.remedies import nearest_name
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.types import Texts, named, shown
 
@@ -50,8 +50,7 @@ class Choice:
     def nearest(self, given: Json) -> str | None:
         """Return the word that was most likely meant, None when nothing is near."""
         plain = _plain(given[:60]) if isinstance(given, str) else ""
-        near = get_close_matches(plain, self._shown, n=1)
-        return self.meant.get(plain) or (near[0] if near else None)
+        return self.meant.get(plain) or nearest_name(plain, self._shown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Protocol, runtime_checkable
 
+from duetime.scheduler.remedies import MIN_MEMBER_SIMILARITY_RATIO, nearest_name
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.strict_json import strict_json
 
@@ -20,7 +20,6 @@ MAX_ARGUMENT_CHARS = 2_000
 """Far above what any argument needs; the service has the exact bounds of what it stores."""
 
 MAX_NUMBER_VALUE = 10**9
-MIN_SIMILARITY_RATIO = 0.75
 """Least likeness of two names of which one is a slip of the other: `whem` of `when`, but not `sort` of `cursor`."""
 
 _MAX_SHOWN_DIGITS = 15
@@ -162,8 +161,8 @@ class Object:
         read: dict[str, Json] = {}
         for name, member in value.items():
             if name not in parts:
-                near = get_close_matches(name[:40].lower(), parts, n=1, cutoff=MIN_SIMILARITY_RATIO)
-                raise ValueError(f"it has no member {shown(name)}{f'; did you mean {near[0]}' if near else ''}")
+                near = nearest_name(name.lower(), parts, min_ratio=MIN_MEMBER_SIMILARITY_RATIO)
+                raise ValueError(f"it has no member {shown(name)}{f'; did you mean {near}' if near else ''}")
             if self.fillable and is_blank(member, parts[name]):
                 continue
             try:

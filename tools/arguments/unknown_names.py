@@ -6,16 +6,16 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import Final, Protocol
 
 from duetime.scheduler.errors import MAX_PROBLEMS, InvalidArgument
+from duetime.scheduler.remedies import MIN_MEMBER_SIMILARITY_RATIO, nearest_name
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.meant_names import Meaning, meanings
 from duetime.tools.arguments.time_text import TimeText
-from duetime.tools.arguments.types import MIN_SIMILARITY_RATIO, ArgumentType, Correctable, Object, Parted, shown
+from duetime.tools.arguments.types import ArgumentType, Correctable, Object, Parted, shown
 
 _OF_OTHER_TOOLS: Final = frozenset({"state", "query", "minutes", "undo", "cursor", "limit"})
 """Arguments of some tools, which are no slips of a name that other ones have."""
@@ -55,8 +55,8 @@ def nearest(name: str, table: Collection[str]) -> str | None:
     if meant is not None or plain in _OF_OTHER_TOOLS:
         return meant
     letters = {known.replace("_", ""): known for known in table}
-    found = get_close_matches(plain.replace("_", ""), letters, n=1, cutoff=MIN_SIMILARITY_RATIO)
-    return letters[found[0]] if found else None
+    found = nearest_name(plain.replace("_", ""), letters, min_ratio=MIN_MEMBER_SIMILARITY_RATIO)
+    return letters[found] if found else None
 
 
 def is_short(value: Json) -> bool:

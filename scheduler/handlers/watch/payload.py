@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import Any, Final, Literal
 
 from duetime.scheduler.access.secret import places_of_references
@@ -13,6 +12,7 @@ from duetime.scheduler.handlers.http_request import HttpRequest
 from duetime.scheduler.handlers.watch.expression import WATCH_EXAMPLE, Expression, condition, parsed
 from duetime.scheduler.outbound.headers import MAX_HEADERS
 from duetime.scheduler.outbound.url_policy import WebhookOptions
+from duetime.scheduler.remedies import nearest_name
 from duetime.scheduler.rules.time import times
 from pydantic import BaseModel, Field, field_validator
 
@@ -98,8 +98,8 @@ def _source_problems(
         yield from payload.request.problems(options)
     elif payload.check not in checks:
         accepted = ", ".join(sorted(checks)) or "a url; there are no checks here"
-        near = get_close_matches(str(payload.check), sorted(checks), n=1) or sorted(checks)[:1]
-        example = f"check={near[0]!r}" if near else f"url={_example('url')!r}, check=null"
+        near = nearest_name(str(payload.check), sorted(checks)) or next(iter(sorted(checks)), "")
+        example = f"check={near!r}" if near else f"url={_example('url')!r}, check=null"
         yield InvalidArgument("payload.check", f"no check {payload.check!r}", accepted=accepted, example=example)
     for place in places_of_references("payload.arguments", payload.arguments):
         yield InvalidArgument(place, "names a secret, which a check reads by itself", accepted="the name, as text")

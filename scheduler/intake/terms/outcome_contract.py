@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final, TypedDict
 
 from duetime.scheduler.calls.origin import NO_ORIGIN, read_origin
@@ -22,6 +21,7 @@ from duetime.scheduler.handlers.contract.expectation import (
 from duetime.scheduler.intake.corrected_example import MAX_WHOLE_BYTES
 from duetime.scheduler.intake.deadlines import tier_of
 from duetime.scheduler.intake.validation import ProblemCollector
+from duetime.scheduler.remedies import MIN_MEMBER_SIMILARITY_RATIO, nearest_name
 from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.failures.follow_up import (
     ON_FAILURE_MEMBERS,
@@ -46,7 +46,6 @@ MAX_CONTRACT_BYTES: Final = 16 * 1024
 _RUN_EXAMPLE: Final = "on_failure={'run': {'action': 'reminder', 'payload': {'message': 'The import failed'}}}"
 _RUN_PARTS: Final = ("action", "payload", "title", "needs")
 _MAX_NAMES_BYTES: Final = 200
-_MIN_SIMILARITY_RATIO: Final = 0.7
 _USUAL: Final = RetryPolicy()
 
 TaskOf = Callable[[Request], Task]
@@ -189,7 +188,7 @@ def _check_members(argument: str, given: Mapping[str, Json], accepted: tuple[str
 
 
 def _meant_member(name: str, accepted: tuple[str, ...]) -> str | None:
-    return next(iter(get_close_matches(str(name)[:40].lower(), accepted, n=1, cutoff=_MIN_SIMILARITY_RATIO)), None)
+    return nearest_name(str(name).lower(), accepted, min_ratio=MIN_MEMBER_SIMILARITY_RATIO)
 
 
 def origin_of(request: Request) -> Mapping[str, str]:

@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
+from duetime.scheduler.remedies import nearest_name
 from duetime.scheduler.rules.recurrence.rule import (
     DAILY,
     DAY_CODES,
@@ -101,8 +101,8 @@ def _part_reader(name: str) -> tuple[str, Callable[[str, str], object]]:
         return _READERS[name]
     if name.startswith("DTSTART"):
         raise Misread("the start of a recurrence is `when`, not DTSTART", _EXAMPLE)
-    near = difflib.get_close_matches(name, _PUBLIC, n=1)
-    hint = f"; did you mean {near[0]}" if near else ""
+    near = nearest_name(name, _PUBLIC)
+    hint = f"; did you mean {near}" if near else ""
     raise Misread(f"{name[:20]} is not among the supported parts (FREQ, {', '.join(_PUBLIC)}){hint}", _EXAMPLE)
 
 

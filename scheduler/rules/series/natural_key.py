@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from string import Formatter
 from typing import Final
 
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.remedies import nearest_name
 from duetime.scheduler.rules.occurrences import window_of
 from duetime.scheduler.task import Run, Task
 
@@ -152,7 +152,7 @@ def _near(name: str) -> str:
     """Return the field that a name is likely to mean."""
     if name.lower().startswith("label"):
         return f"{LABEL_FIELD}account"
-    return next(iter(get_close_matches(name.lower(), (*_PLAIN, WINDOW), n=1)), WINDOW)
+    return nearest_name(name.lower(), (*_PLAIN, WINDOW)) or WINDOW
 
 
 def _first_good(*attempts: str) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.remedies import nearest_name
 from duetime.scheduler.waits.signal import OnTimeout
 
 MEMBERS: Final = ("event", "any", "match", "timeout", "lookback", "on_timeout", "or_when")
@@ -54,7 +54,7 @@ def unknown_member(name: str, given: Mapping[str, Any]) -> InvalidArgument:
 
 def _meant_member(name: str) -> str | None:
     plain = name.lower().replace("-", "_")
-    return _MEANT_MEMBERS.get(plain) or next(iter(get_close_matches(plain, MEMBERS, n=1)), None)
+    return _MEANT_MEMBERS.get(plain) or nearest_name(plain, MEMBERS)
 
 
 def renamed_members(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,5 +83,4 @@ def _meant_members(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def meant_end(given: Any) -> OnTimeout:
     word = str(given)[:40].lower()
-    near = next(iter(get_close_matches(word, OnTimeout, n=1)), OnTimeout.EXPIRE)
-    return _MEANT_ENDS.get(word) or OnTimeout(near)
+    return _MEANT_ENDS.get(word) or OnTimeout(nearest_name(word, OnTimeout) or OnTimeout.EXPIRE)

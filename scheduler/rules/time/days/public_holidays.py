@@ -6,7 +6,6 @@ those who configure a calendar need it. Some calendars end in the next decades; 
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 import threading
@@ -17,6 +16,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.remedies import nearest_name
 
 NAME_EXAMPLES = "a country code (`CA`), or one with its subdivision (`CA-AB`)"
 
@@ -36,9 +36,9 @@ def find(calendar: str, *, argument: str = "holidays") -> str:
         days(code, _CHECKED_YEAR)  # loads the module of the country, so that no phrase has to
         return code
     names = [f"{parts[1]}-{part}" for part in known[parts[1]]] if parts and parts[1] in known else sorted(known)
-    near = difflib.get_close_matches(code, names, n=1) or [parts[1] if parts and parts[1] in known else "CA-AB"]
+    near = nearest_name(code, names) or (parts[1] if parts and parts[1] in known else "CA-AB")
     raise InvalidArgument(
-        argument, f"there is no calendar of public holidays {calendar[:20]!r}", accepted=NAME_EXAMPLES, example=near[0]
+        argument, f"there is no calendar of public holidays {calendar[:20]!r}", accepted=NAME_EXAMPLES, example=near
     )
 
 
