@@ -1,4 +1,7 @@
-"""The remedies of errors, as data: what the caller can do about one. Each front end names it in its own syntax."""
+"""The remedies of errors, as data: what the caller can do about one. Each front end names it in its own syntax.
+
+And the accepted name that is nearest to a wrong one, which errors suggest.
+"""
 
 from __future__ import annotations
 

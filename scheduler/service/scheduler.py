@@ -192,9 +192,10 @@ class Scheduler:
         return self._reader_of(task_id).explain(task_id, by=by)
 
     def wait(self, task_id: str, *, timeout: timedelta | float | str | None = None, by: Principal = LOCAL) -> TaskView:
-        """Return a task once its current run has ended, or after `timeout`; at once if it has ended already.
+        """Return a task once its current run has ended, or as it is after `timeout`; at once if it has ended already.
 
-        Ends in this process are noticed at once, ends elsewhere within a second. Raises TaskNotFound.
+        A timeout is a number of seconds, words (`5 minutes`) or a timedelta; without one the wait has no end. Ends in
+        this process are noticed at once, ends elsewhere within a second. Raises TaskNotFound.
         """
         self.ends.wait(task_id, seconds_of(timeout), by=by)
         return self.get(task_id, by=by)
@@ -202,17 +203,18 @@ class Scheduler:
     def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
         """Cancel a task; `undo` of the view takes it back for 30 s. Cancelling twice changes nothing.
 
-        Of a chain, all open steps are cancelled in one transaction, and `undo` takes that back for 10 minutes.
+        Of a chain, all open steps are cancelled in one transaction, and `undo` takes that back for 10 minutes. Raises
+        TaskNotFound, StaleRevision, and Refused for a task that has ended in another way.
         """
         return self._changes_of(task_id).cancel(task_id, reason=reason, **call)
 
     def reschedule(self, task_id: str, **arguments: Unpack[RescheduleCall]) -> TaskView:
         """Change what is given (see `Reschedule`) and return the task; everything else stays.
 
-        Like `cancel` and `act` it takes `CallArguments` as well: a repeat changes nothing and says so. Raises
-        IdempotencyConflict as `schedule` does. A chain is moved, paused, resumed and changed as a whole. `when` is the
-        time of its next step, and the others keep their distance from it. Of one that has ended, `now` runs again what
-        failed.
+        Like `cancel` and `act` it takes `CallArguments` as well: a repeat changes nothing and says so. A chain is
+        moved, paused, resumed and changed as a whole. `when` is the time of its next step, and the others keep their
+        distance from it. Of one that has ended, `now` runs again what failed. Raises InvalidArgument(s), TaskNotFound,
+        StaleRevision, Refused where the state does not allow it, and IdempotencyConflict as `schedule` does.
         """
         return self._changes_of(task_id).reschedule(task_id, **arguments)
 
@@ -230,7 +232,9 @@ class Scheduler:
         """Do what a card's button asks for: snooze, run_now, skip_next, undo, done, approve or reject.
 
         Of a whole chain what failed is run now again, a change can be undone, and its question answered. The rest is
-        done to a step.
+        done to a step. A snooze is by `minutes`, or `until` a time: words are read in the task's zone. `undo` is the
+        token of the change to take back; without one that is the last change. Raises InvalidArgument, TaskNotFound,
+        StaleRevision, and Refused where the state does not allow it.
         """
         refuse_other_arguments(action, minutes, until, undo)
         if action in set(ApprovalAnswer):
@@ -242,14 +246,14 @@ class Scheduler:
     def approve(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
         """Let the run of a task go that waits for approval; it goes when it is due. `undo` asks again until it starts.
 
-        Raises Refused after a no.
+        Raises TaskNotFound, and Refused after a no or where nothing is asked.
         """
         return self._approvals_of(task_id).answer(task_id, ApprovalAnswer.APPROVE, reason, call)
 
     def reject(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
         """Cancel the run of a task that waits for approval, or skip it where the task repeats; `undo` asks again.
 
-        Raises Refused after a yes.
+        Raises TaskNotFound, and Refused after a yes or where nothing is asked.
         """
         return self._approvals_of(task_id).answer(task_id, ApprovalAnswer.REJECT, reason, call)
 

@@ -36,7 +36,10 @@ class DecisionReader:
         tenant: str | None = None,
         by: Principal = LOCAL,
     ) -> DecisionPage:
-        """Return a page of decisions, newest first; an operator may name a tenant, or `*` for all."""
+        """Return a page of what workers decided between runs, newest first.
+
+        A few takes a minute are recorded, and kept for a week at most. An operator may name a tenant, or `*` for all.
+        """
         wanted = tenant_read(by, tenant)
         found = self._store.decisions.page(wanted, limit=page_size(limit), task_id=task_id, cursor=cursor)
         return DecisionPage(tuple(_shown(each, by) for each in found.decisions), found.cursor)

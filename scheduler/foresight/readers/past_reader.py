@@ -168,7 +168,10 @@ class PastReader:
         return replace(where, **bounds.instants), bounds
 
     def attempts(self, task_id: str, *, by: Principal = LOCAL) -> Sequence[Attempt]:
-        """Return every attempt of every run of a task, oldest first; of a chain, those of its steps one by one."""
+        """Return every attempt of every run of a task, oldest first; of a chain, those of its steps one by one.
+
+        An unknown task has none; an unknown chain raises TaskNotFound.
+        """
         task_ids = tasks_of(self._store, by.tenant, task_id)
         return [each for name in task_ids for each in self._store.history.attempts(by.tenant, name)]
 

@@ -43,7 +43,8 @@ class ReportReader:
     ) -> Costs:
         """Return what the attempts cost that ended in a time, by default the last 30 days, added up by group.
 
-        `since`, `until` and `tenant` are read as in `runs`.
+        Amounts are in the `currency` of the answer, days are those of its `zone`. `since`, `until` and `tenant` are
+        read as in `runs`.
         """
         wanted = tenant_read(by, tenant)
         start, end = self._past_window(since or USUAL_COST_WINDOW, until)

@@ -182,7 +182,8 @@ class TaskReader:
         """Return a page of tasks: open ones by time, then ended ones; `mention` adds the outcomes that nobody has read.
 
         `after` and `before` bound when they are due, in words or as a datetime, in place of those of `where`. Where the
-        end is to come, every occurrence until then is on a page, and those that clash are named.
+        end is to come, every occurrence until then is on a page, and those that clash are named. Words are read in the
+        scheduler's zone. Raises InvalidArgument for a bound, a filter or a cursor that cannot be read.
         """
         check_filter(where)
         now = self._store.now()
