@@ -29,7 +29,7 @@ class InboxRow(Base):
     state: State
     created_at: datetime
     read_at: datetime | None
-    mentioned_at: datetime | None  # unused
+    mentioned_at: datetime | None  # of versions before 0.1.0: no statement names it
     quiet: bool = column(server_default=false())
 
 
