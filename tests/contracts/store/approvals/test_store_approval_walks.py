@@ -236,10 +236,12 @@ class SeriesModel(Pausable):
         return self.state is not State.CANCELLED and self._leave_out(now)
 
     def move(self, now: datetime) -> bool:
-        """Move it: a question is withdrawn, a yes stays."""
+        """Move it: a question is withdrawn, a yes stays. A move to where it is changes nothing."""
         to = moved_to(now)
         if self.state is State.CANCELLED or to >= self._next(now):
             return False
+        if (self.state, self.time) == (State.SCHEDULED, to):
+            return True
         self.left, self.left_at, self.time, self.state = replace(self, left=None), now, to, State.SCHEDULED
         return True
 
