@@ -230,6 +230,8 @@ def _as_part(name: str, meant: str, value: Any) -> Any:
     if meant == "when" and (unit or name in _LENGTHS) and re.match(r"\d", str(value)):
         counted = unit[1] if unit else "seconds"
         is_number = not is_text(value) or value.strip().isdecimal()
+        if is_number and counted == "seconds" and float(value) < 1:
+            return "now"
         return f"in {value} {counted}" if is_number else f"in {value}"
     reads = _MEANT_VALUES.get(meant)
     return reads(value) if reads and not STEP_PARTS[meant][1](value) else value

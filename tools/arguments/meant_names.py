@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from duetime.scheduler.rules.time.durations import read_span
+from duetime.scheduler.rules.time.durations import Span, read_span
 from duetime.scheduler.rules.time.tokens import Misread, Unknown, tokens
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.recurrence_words import in_words, on_days
@@ -35,9 +36,17 @@ def _object(given: Json, _call: Call) -> Json:
 
 
 def _in_time(given: Json, _call: Call) -> Json:
-    """Return a length as the time after it: `in 10 minutes`; anything else as it is."""
-    text = f"{given} seconds" if isinstance(given, int | float) and not isinstance(given, bool) else given
-    return f"in {text}" if _is_length(text) else text
+    """Return a length as the time after it: `in 10 minutes`, and `now` for less than a second; the rest as it is."""
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        given = f"{given} seconds" if not 0 <= given < 1 else "0 seconds"
+    span = _span(given)
+    return given if span is None else "now" if span.is_instant else f"in {given}"
+
+
+def _snoozed(given: Json, call: Call) -> Json:
+    """Return the end of a snooze, which is later than now; `until` of a call without an action ends a recurrence."""
+    end = _in_time(given, call) if call.get("action") else None
+    return None if end == "now" else end
 
 
 def _minutes(given: Json, _call: Call) -> Json:
@@ -78,14 +87,18 @@ def _unless_later(given: Json, call: Call) -> Json:
 
 
 def _is_length(given: Json) -> bool:
-    """Whether this is a length of time in words; one of ISO 8601, `PT2H`, is a time already."""
+    return _span(given) is not None
+
+
+def _span(given: Json) -> Span | None:
+    """Return a length of time in words; None for anything else, and for `PT2H` of ISO 8601, which is a time already."""
     if not isinstance(given, str):
-        return False
-    try:
+        return None
+    with suppress(Misread, Unknown):
         row = tokens(given)
-        return read_span(row) is not None and row.done
-    except (Misread, Unknown):
-        return False
+        span = read_span(row)
+        return span if row.done else None
+    return None
 
 
 def _once(given: Json, _call: Call) -> Json:
@@ -128,7 +141,7 @@ def _all(*argument: str) -> Iterable[Meaning]:
     return map(Meaning, argument)
 
 
-_SNOOZE = (Meaning("minutes", _minutes), Meaning("until", _in_time))
+_SNOOZE = (Meaning("minutes", _minutes), Meaning("until", _snoozed))
 MEANT_ARGUMENTS: Final[Mapping[str, tuple[Meaning, ...]]] = {
     **_means("at time datetime run_at due due_date due_time due_at scheduled_time scheduled_at", *_all("when")),
     **_means("scheduled_for schedule_time trigger_at trigger_time trigger remind_at reminder_time", *_all("when")),

@@ -54,9 +54,9 @@ def clashes(spans: Sequence[BusySpan], pools: Mapping[str, Pool]) -> list[Shared
 
 
 def _short(pool: Pool, name: str, needing: Sequence[BusySpan]) -> Iterator[Sequence[BusySpan]]:
-    """Yield the spans that a pool cannot hold together, in order of start: each with those before it.
+    """Yield those that a pool cannot hold together, in order of start: each with those before it.
 
-    Spans that start at one instant are yielded once, together.
+    Occurrences at one instant are yielded once, together.
     """
     held, short = list[BusySpan](), tuple[BusySpan, ...]()
     for span in needing:

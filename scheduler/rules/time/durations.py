@@ -47,6 +47,11 @@ class Span:
     days: int = 0
     elapsed: timedelta = field(default_factory=timedelta)
 
+    @property
+    def is_instant(self) -> bool:
+        """Whether it is shorter than a second, which is no time to wait for."""
+        return not self.months and not self.days and self.elapsed < timedelta(seconds=1)
+
     def __add__(self, other: Span) -> Span:
         """Add part by part."""
         return Span(self.months + other.months, self.days + other.days, self.elapsed + other.elapsed)

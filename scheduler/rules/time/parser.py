@@ -130,7 +130,8 @@ def _span_named(clean: str, moves: bool) -> Callable[[Viewpoint], Reading] | Non
     if span is None:
         return None
     if row.accept("ago"):
-        raise Misread(f"{clean[:40]!r} is in the past", f"in {clean[:40].removesuffix(' ago')}")
+        meant = "now" if span.is_instant else f"in {clean[:40].removesuffix(' ago')}"
+        raise Misread(f"{clean[:40]!r} is in the past", meant)
     offsets.refuse_afterwards(row, clean)
     led = row.phrase("from now") or led
     sign = 0 if led else 1 if row.accept("later") else -1 if moves and row.accept("earlier") else 0

@@ -48,7 +48,7 @@ def test_three_clash_of_which_any_two_fit() -> None:
     assert found(GPU, *spans) == [("gpu", 20, (0, 1, 2))]
 
 
-def test_spans_that_start_at_one_instant_are_one_clash() -> None:
+def test_occurrences_at_one_instant_are_one_clash() -> None:
     spans = [span(0, 0, {"gpu": 2}), *(span(key, 10, {"gpu": 1}) for key in (1, 2, 3)), span(4, 20, {"gpu": 1})]
     assert found(GPU, *spans) == [("gpu", 10, (0, 1, 2, 3)), ("gpu", 20, (0, 1, 2, 3, 4))]
 
