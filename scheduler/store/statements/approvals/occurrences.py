@@ -133,12 +133,16 @@ def taken_back(connection: Connection, stored: StoredChange) -> None:
 
 
 def _ask_as_before(connection: Connection, task: Task, run: Run, now: datetime) -> None:
-    """Open the old question of a run again, with its old deadline, as the run is back at its time."""
+    """Open the old question of a run again, with its old deadline, as the run is back at its time.
+
+    Of a run that was asked at its other time too, the question ends as if it had been asked once.
+    """
     opened = run.first_ready_at
     if run.state is not State.WAITING or opened is None:
         return
     own = questions.newest(connection, run.id)
-    before = own if own and not own.is_open else _asked_at(task, run, opened)
+    withdrawn = own is not None and not own.is_open and own.answer is None
+    before = own if own and withdrawn else _asked_at(task, run, opened)
     forget(connection, run, now)
     questions.ask(connection, [(task, run, reopened(before, now))])
 

@@ -198,7 +198,8 @@ class SeriesModel(Pausable):
     """The expected state of an hourly task that asks before each run: at a time, in the `slot` of its occurrence.
 
     `left` is what a cancel, a skip or a no has left out, or a move has changed, at a time. A run that was approved
-    when it was asked for is `let_go`: neither a move nor a pause leaves it out.
+    when it was asked for is `let_go`: neither a move nor a pause leaves it out. One that was moved and `asked_there`
+    has another question than the one that was `opened` at its own time.
     """
 
     default: ApprovalAnswer
@@ -208,7 +209,9 @@ class SeriesModel(Pausable):
     approved: bool = False
     let_go: bool = False
     paused: bool = False
+    opened: datetime = NOON
     ends: datetime = NOON
+    asked_there: bool = False
     runs: int = 0
     left: SeriesModel | None = None
     left_at: datetime = NOON
@@ -220,7 +223,7 @@ class SeriesModel(Pausable):
                 self.runs, self.left = self.runs + 1, None
                 self._follow(now)
             else:
-                self.state, self.ends = State.WAITING, now + ASKED_FOR
+                self.state, self.opened, self.ends, self.asked_there = State.WAITING, now, now + ASKED_FOR, True
         return True
 
     def approve(self, _now: datetime) -> bool:
@@ -236,13 +239,12 @@ class SeriesModel(Pausable):
         return self.state is not State.CANCELLED and self._leave_out(now)
 
     def move(self, now: datetime) -> bool:
-        """Move it: a question is withdrawn, a yes stays. A move to where it is changes nothing."""
+        """Move it: a question is withdrawn, a yes stays. It cannot move to where it is."""
         to = moved_to(now)
-        if self.state is State.CANCELLED or to >= self._next(now):
+        if self.state is State.CANCELLED or to == self.time or to >= self._next(now):
             return False
-        if (self.state, self.time) == (State.SCHEDULED, to):
-            return True
         self.left, self.left_at, self.time, self.state = replace(self, left=None), now, to, State.SCHEDULED
+        self.asked_there = False
         return True
 
     def expire(self, now: datetime) -> bool:
@@ -265,10 +267,13 @@ class SeriesModel(Pausable):
             return False
         moved = left.slot == self.slot and self.state is not State.CANCELLED
         asked = self.state is State.WAITING and not moved  # another question is open: it is about this occurrence now
-        self.slot, self.time, self.left = left.slot, left.time, None
+        ends = left.opened + ASKED_FOR if moved and self.asked_there else left.ends
+        self.slot, self.time, self.opened, self.left = left.slot, left.time, left.opened, None
+        if moved and left.state is State.SCHEDULED and self.state is State.SCHEDULED:
+            return True  # a yes stays
         if not asked:
             self.state, self.approved, self.let_go = left.state, left.approved, left.let_go
-            self.ends = left.ends if left.ends > now else now + ASKED_FOR
+            self.ends = ends if ends > now else now + ASKED_FOR
         return True
 
     def _leave_out(self, now: datetime) -> bool:
@@ -321,6 +326,8 @@ class SeriesWalk(Walk):
 
     def move(self) -> None:
         to = moved_to(self.clock())
+        if to == self.record().run.scheduled_for:
+            raise Refused("a move to where it is changes nothing")
         self._leaving_out(partial(self.change, EventKind.RESCHEDULED, partial(changes.move, to=to, now=self.clock())))
 
     def pause(self) -> None:

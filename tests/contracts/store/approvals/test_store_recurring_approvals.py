@@ -463,6 +463,19 @@ def test_the_undo_of_a_move_asks_again_until_the_same_time_what_the_move_withdre
     sound(desk)
 
 
+def test_the_undo_of_a_move_asks_again_until_the_same_time_though_it_was_approved_at_the_other_one(desk: Desk) -> None:
+    task_id = payroll(desk, by="10 min")
+    assert asked(desk, 9)
+    desk.clock.at = at(9, 1)
+    token = desk.scheduler.reschedule(task_id, when="now").undo
+    assert asked(desk, 9, 1)
+    answer(desk, task_id, APPROVE)
+    desk.scheduler.act(task_id, "undo", undo=token)
+    desk.clock.at = at(9, 10)
+    assert desk.store.approvals.expire(limit=9) == [task_id]
+    sound(desk)
+
+
 def test_a_hard_deadline_counts_from_its_time_and_ends_the_question(desk: Desk) -> None:
     task_id = payroll(desk, deadline="30 min", deadline_type="hard")
     assert asked(desk, 9)
