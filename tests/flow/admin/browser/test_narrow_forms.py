@@ -48,3 +48,27 @@ def test_the_names_of_lanes_are_whole_in_a_narrow_window(window: Window) -> None
     names.first.evaluate("each => { each.textContent = 'an_action_of_a_name_that_is_rather_long' }")
     assert _outside(window, ".line-name:not(:empty)") == []
     assert max(window.overflow, 0) == 0
+
+
+CUT_HINTS = """() => [...document.querySelectorAll("input[placeholder]")].filter((each) => {
+    const style = getComputedStyle(each), drawn = document.createElement("canvas").getContext("2d")
+    drawn.font = `${style.fontSize} ${style.fontFamily}`
+    const room = each.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight)
+    return each.checkVisibility() && drawn.measureText(each.placeholder).width > room - 2  // where a caret stands
+}).map((each) => each.placeholder)"""
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_the_hints_of_filters_are_whole(window: Window, width: int) -> None:
+    window.page.set_viewport_size({"width": width, "height": 800})
+    for path in ("/runs", "/dead", "/audit", "/audit?list=tasks", "/cost", "/timeline", "/schedules"):
+        window.open(path)
+        window.page.locator("details.more").evaluate_all("found => found.forEach((each) => { each.open = true })")
+        assert (path, window.page.evaluate(CUT_HINTS)) == (path, [])
+
+
+def test_the_states_of_runs_are_one_row_of_a_usual_window(window: Window) -> None:
+    window.page.set_viewport_size({"width": 1280, "height": 800})
+    window.open("/runs")
+    tops = window.page.locator(".tabs li").evaluate_all("found => found.map((each) => each.offsetTop)")
+    assert (len(tops) > 10, len({*tops})) == (True, 1)
