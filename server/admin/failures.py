@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from http import HTTPStatus
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, StaleRevision
 from duetime.scheduler.remedies import nearest_name
@@ -144,7 +144,8 @@ class Correction:
         if isinstance(error, StalePage):
             sent = [(name, error.now if name == SHOWN else value) for name, value in sent if error.keeps(name)]
         path = visit.here() if method == "POST" else visit.url(visit.path, tenant=None)
-        return cls.to_send_again(method, path, sent, _FIELDS.get(error.argument, error.argument))
+        about = "spec" if error.argument.startswith(POOL_PREFIX) else _FIELDS.get(error.argument, error.argument)
+        return cls.to_send_again(method, path, sent, about)
 
     @classmethod
     def to_send_again(
@@ -156,6 +157,9 @@ class Correction:
         hidden = [each for each in sent if each[0] in _UNTYPED - {TOKEN_FIELD, "cursor", about}]
         return cls(method.lower(), path, fields, hidden) if fields else None
 
+
+POOL_PREFIX: Final = "pools."
+"""Begins the name of a part of a pool's declaration, which is one field of a form."""
 
 _FIELDS = {"pause_until": "until", "declaration": "spec", "actor": "who"}
 """Fields of forms by the argument that a problem names, where the names differ."""

@@ -126,6 +126,7 @@ async def test_a_wrong_declaration_is_refused_with_an_example_and_changes_nothin
     refused = await admin.post("/pools", page="/pools", name="gpu", spec=spec)
     assert refused.status_code == 400
     assert "capacit" in refused.text
+    assert '<textarea name="spec" rows="8" cols="60" spellcheck="false" aria-invalid="true"' in refused.text
     assert not admin.site.app.registry.read()
 
 

@@ -556,8 +556,10 @@ async def test_the_question_before_many_tasks_start_says_that_a_start_has_no_und
 async def test_the_question_says_which_cancels_no_undo_brings_back(admin: Admin) -> None:
     store = admin.site.app.store
     run = started(store, store.now(), title="Mow the lawn", tenant="local").run.id
-    question, _ = asked_of((await admin.get(f"/runs?change=cancel&pick={run}")).text)
+    page = (await admin.get(f"/runs?change=cancel&pick={run}")).text
+    question, _ = asked_of(page)
     assert question.startswith("Cancel 1 task? 1 running.")
+    assert ("Leave it" in page, "Leave them" in page) == (True, False)
     assert "1 cannot be undone: it is asked to stop" in question
 
 
