@@ -120,8 +120,8 @@ class UnknownNames:
         if name == "payload" and isinstance(value, str):
             return {name: {"message": value}} if is_text_action(self._action) else {}
         with suppress(ValueError):
-            kind.read(value)
-            return {name: value}
+            read = kind.read(value)
+            return {name: read if isinstance(read, list | int) else value}  # in its own form, for readers of no other
         return meant_parts(kind, name, value)
 
     def _fitting(self, found: dict[str, Json], *, by: Meaning | None = None) -> dict[str, Json]:

@@ -69,6 +69,23 @@ async def test_an_example_leaves_out_what_a_request_cannot_send_as_null(
     assert "=null" not in told
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "example"),
+    [
+        ("label", "crm", "labels=['crm']"),
+        ("channel", "inbox", "deliver_to=['inbox']"),
+        ("max_run", "3", "max_runs=3"),
+        ("dryrun", "true", "dry_run=true"),
+        ("titel", "Call John", "title='Call John'"),
+    ],
+)
+async def test_the_example_for_a_mistyped_name_has_the_value_in_the_form_of_the_document(
+    site: Site, name: str, value: str, example: str
+) -> None:
+    answer = await sent(site, "POST", "/tasks", body={"when": "tomorrow 9am", name: value})
+    assert f"Example: {example}" in check_problem(answer, 400, "invalid_argument")["detail"]
+
+
 async def test_a_number_out_of_range_and_a_text_that_is_none_are_named(site: Site) -> None:
     for query, told in (("limit=0", "limit: 0 is out of range"), ("limit=abc", "limit: 'abc' is not a whole number")):
         for path in ("/tasks", "/runs", "/audit"):

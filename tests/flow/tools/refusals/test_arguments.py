@@ -124,16 +124,22 @@ def test_an_empty_text_is_no_title() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "right"),
-    [("whem", "when"), ("When", "when"), ("maxRuns", "max_runs"), ("max-runs", "max_runs"), ("at", "when")],
+    ("wrong", "right", "value"),
+    [
+        ("whem", "when", "'1'"),
+        ("When", "when", "'1'"),
+        ("maxRuns", "max_runs", "1"),
+        ("max-runs", "max_runs", "1"),
+        ("at", "when", "'1'"),
+    ],
 )
-def test_an_unknown_argument_is_refused_with_the_one_that_was_meant(wrong: str, right: str) -> None:
+def test_an_unknown_argument_is_refused_with_the_one_that_was_meant(wrong: str, right: str, value: str) -> None:
     said = sentences(table(TITLE, WHEN, RUNS), {"title": "x", wrong: "1"})
 
     assert said == [
         (
             f"{wrong}: schedule_task has no such argument; did you mean {right}. Accepted: title, when, max_runs. "
-            f"Example: {right}='1'"
+            f"Example: {right}={value}"
         )
     ]
 
