@@ -32,15 +32,14 @@ def secret_json(secret: Secret) -> dict[str, Json]:
     return present(known)
 
 
-def read_hosts(given: Sequence[str]) -> tuple[str, ...]:
+def read_hosts(given: Sequence[str], argument: str = "host", example: str = "api.stripe.com") -> tuple[str, ...]:
     """Return the hosts to which alone a secret may be sent. Raises InvalidArgument for what is none."""
-    return tuple(dict.fromkeys(_host(each) for each in given))
+    return tuple(dict.fromkeys(_host(each, argument, example) for each in given))
 
 
-def _host(text: str) -> str:
+def _host(text: str, argument: str, example: str) -> str:
     host = text.strip().lower()
     if not _HOST.fullmatch(host):
-        raise InvalidArgument(
-            "host", f"{text[:60]!r} is not a host name", accepted="a host name", example="api.stripe.com"
-        )
+        problem = f"{text[:60]!r} is not a host name"
+        raise InvalidArgument(argument, problem, accepted="a host name", example=example)
     return host

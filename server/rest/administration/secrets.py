@@ -69,7 +69,8 @@ def _listed(call: RestCall, tenant: str | None) -> RestAnswer:
 
 def set_secret(call: RestCall) -> RestAnswer:
     """Store a value under a name, in place of an earlier one."""
-    tenant, name, hosts = _changed(call), call.values["name"], read_hosts(call.values.get("hosts", ()))
+    tenant, name = _changed(call), call.values["name"]
+    hosts = read_hosts(call.values.get("hosts", ()), "hosts", "['api.stripe.com']")
     act = _entry(call, AuditKind.SECRET_SET, tenant, {"hosts": list(hosts)} if hosts else None)
     with _keys_of_server():
         call.parts.store.secrets.set(tenant, name, call.values["value"], by=call.by.user, hosts=hosts, act=act)

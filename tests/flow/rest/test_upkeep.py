@@ -73,6 +73,7 @@ async def test_a_secret_is_set_listed_and_removed_and_its_value_is_in_no_answer(
     again = await answered(site, "DELETE", "/secrets/stripe", 404)
 
     assert [answer.status_code for answer in answers] == [200, 400, 422, 422, 422, 200, 200]
+    assert answers[4].json()["detail"].endswith("Example: hosts=['api.stripe.com']")
     assert (secret["name"], secret["hosts"], secret["set_by"]) == ("stripe", ["api.stripe.com"], "local")
     assert (entry["kind"], entry["subject"], entry["detail"]) == ("secret_set", "stripe", {"hosts": ["api.stripe.com"]})
     assert all(VALUE not in answer.text for answer in (*answers[:4], *answers[5:]))
