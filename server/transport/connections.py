@@ -11,6 +11,7 @@ from typing import Any, Final
 import h11
 from duetime.scheduler.runtime.failure_log import RepeatFilter
 from duetime.server.auth.access import RETRY_AFTER_S
+from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.config import Config
@@ -145,22 +146,30 @@ def max_connections() -> int:
 
 
 class UnansweredAtEnd:
-    """An ASGI application that answers 503 where the server cancels a request, which uvicorn would answer by 500."""
+    """An ASGI application that answers 503 where the server cancels a request, which uvicorn would answer by 500.
+
+    A stream of events ends there as one that is over: its reader comes back, and no client takes it for damage.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = False
+        begun = streams = False
 
         async def send_noted(message: Message) -> None:
-            nonlocal begun
+            nonlocal begun, streams
             begun = True
+            if message["type"] == "http.response.start":
+                streams = Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream")
             await send(message)
 
         try:
             await self._app(scope, receive, send_noted)
         except asyncio.CancelledError:
+            if streams:
+                await send({"type": "http.response.body", "body": b""})
+                return
             if scope["type"] != "http" or begun:
                 raise
             headers = {"Retry-After": str(RETRY_AFTER_S), "Connection": "close"}

@@ -26,7 +26,7 @@ from duetime.server.protocol.sdk import lowlevel
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.transport import dead_sessions
-from duetime.server.transport.connections import KEEP_ALIVE_S
+from duetime.server.transport.connections import KEEP_ALIVE_S, UnansweredAtEnd
 from duetime.server.transport.dead_sessions import DeadSessions
 from duetime.server.transport.http import HttpSite, http_app, listening, url_of
 from duetime.server.transport.request_checks import MAX_REQUEST_BODY_BYTES
@@ -34,6 +34,7 @@ from duetime.tools.registration import make_tools
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 
 from tests import forked
 from tests.flow.protocol.serve_process import ADDRESS, ServerLog
@@ -228,6 +229,32 @@ async def test_a_request_that_the_end_of_the_server_cuts_off_is_answered_by_repe
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
     assert answer.headers["Content-Type"].startswith(kind)
     assert "may still have its effect. Send it again, with the same idempotency key" in answer.text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("kind", "whole"), [("text/event-stream", True), ("text/csv", False)])
+async def test_a_stream_of_events_that_the_end_of_the_server_cuts_off_is_whole_and_a_file_is_not(
+    kind: str, *, whole: bool
+) -> None:
+    reached, sent = anyio.Event(), list[Message]()
+
+    async def stream(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind.encode())]})
+        await send({"type": "http.response.body", "body": b"event: open\n\n", "more_body": True})
+        reached.set()
+        await anyio.sleep_forever()
+
+    async def receive() -> Message:
+        raise AssertionError("never")
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    served = asyncio.create_task(UnansweredAtEnd(stream)({"type": "http"}, receive, send))
+    await reached.wait()
+    served.cancel()
+    await asyncio.gather(served, return_exceptions=True)
+    assert (not sent[-1].get("more_body")) is whole
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
