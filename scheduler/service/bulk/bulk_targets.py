@@ -61,12 +61,14 @@ class BulkTargets:
             return ""
         found = self._store.batches.matching(call.of_tenant, where, MAX_TASKS_CHANGED)
         left = [each for each in found if each.task.id not in meant]
-        counts = Counter("paused" if each.task.paused else each.run.state.value for each in left)
+        held = {each.task.id for each in left if each.task.paused and each.run.state in OPEN}
+        counts = Counter("paused" if each.task.id in held else each.run.state.value for each in left)
         if not left:
             return ""
         at = describe(max(each.task.updated_at for each in left), self._planner.zone or "UTC")
         standing = ", ".join(f"{count} {state}" for state, count in counts.most_common())
-        return f", and of those that it matched there are {standing}, last changed {at}"
+        are = "is" if len(left) == 1 else "are"
+        return f", and of those that it matched there {are} {standing}, last changed {at}"
 
     @staticmethod
     def _usual(where: TaskFilter, *, of_letters: bool) -> TaskFilter:
