@@ -270,7 +270,8 @@ class SeriesModel(Pausable):
         ends = left.opened + ASKED_FOR if moved and self.asked_there else left.ends
         self.slot, self.time, self.opened, self.left = left.slot, left.time, left.opened, None
         if moved and left.state is State.SCHEDULED and self.state is State.SCHEDULED:
-            return True  # a yes stays
+            self.let_go = left.let_go  # a yes stays
+            return True
         if not asked:
             self.state, self.approved, self.let_go = left.state, left.approved, left.let_go
             self.ends = ends if ends > now else now + ASKED_FOR
