@@ -91,7 +91,7 @@ def test_an_end_that_is_no_length_of_time_is_refused_with_what_can_be_typed(cli:
     given = ("--repeat", "every day at 9:00", "--approval", "Pay?", "--approval", "by=17:00")
     refused = cli("schedule", "Payroll", *given)
     assert refused.code == WRONG_USAGE_CODE
-    assert refused.err.endswith("Example: --approval 'Pay?' --approval 'by=2 hours'\n"), refused.err
+    assert refused.err.endswith("Example: --approval 'Pay?' --approval 'by=8 h'\n"), refused.err
     assert cli("schedule", "Payroll", *given[:4], "--approval", "by=2 hours").code == 0
 
 
