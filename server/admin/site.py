@@ -54,6 +54,9 @@ SCRIPT_HEADER = "hx-request"
 """Marks requests of a page's script, which takes the content of the answer and leaves its frame out."""
 
 SAID_LIFETIME_S = 60
+MAX_SAID_BYTES = 1_300
+"""Longest sentence in a sealed cookie: browsers drop one of more than 4,096 bytes, and the undo has to fit as well."""
+
 MAX_FIELDS = 2_000
 KEY_NAME = "admin"
 """The name of the key in the store by which cookies are sealed."""
@@ -144,7 +147,7 @@ class AdminSite:
     def _moved(self, found: Moved) -> Response:
         response = RedirectResponse(found.path, HTTPStatus.SEE_OTHER)
         if found.notice:
-            sealed = {"said": found.notice, "undo": found.undo, "undo_at": found.undo_at}
+            sealed = {"said": _in_cookie(found.notice), "undo": found.undo, "undo_at": found.undo_at}
             self.set_cookie(response, SAID_COOKIE, self.seal.close("said", sealed), SAID_LIFETIME_S)
         return protected(response)
 
@@ -237,6 +240,12 @@ async def sent_form(request: Request) -> Form:
         return Form(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except ValueError:
         return Form()
+
+
+def _in_cookie(notice: str) -> str:
+    """Cut a sentence that has titles in it, whose characters may have several bytes each."""
+    whole = notice.encode(errors="replace")
+    return notice if len(whole) <= MAX_SAID_BYTES else f"{whole[:MAX_SAID_BYTES].decode(errors='ignore')}..."
 
 
 def _correction(unsent: UnsentForm) -> Correction | None:

@@ -55,7 +55,7 @@ class Seal:
 
     def close(self, purpose: str, value: Any) -> str:
         """Return the sealed text of a JSON value."""
-        body = json.dumps(value, separators=(",", ":")).encode()
+        body = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
         return base64.urlsafe_b64encode(self._mac(purpose, body) + body).decode().rstrip("=")
 
     def open(self, purpose: str, text: str) -> Any:

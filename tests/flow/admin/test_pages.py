@@ -538,6 +538,24 @@ async def test_the_answer_to_a_change_whose_undo_the_page_cannot_keep_says_that_
     assert (f"Cancelled 40. {NO_UNDO}" in shown, "/admin/runs/undo" in shown) == (True, False)
 
 
+async def test_the_answer_about_long_titles_and_its_undo_fit_into_a_cookie(admin: Admin) -> None:
+    scheduler, store = admin.site.app.scheduler, admin.site.app.store
+    over = [
+        scheduler.schedule(f"{'会議室の予約を確認する' * 16}{number}", when="in 3 hours").record for number in range(3)
+    ]
+    undo = scheduler.bulk.change(BulkVerb.CANCEL, [each.task.id for each in over]).undo
+    scheduler.bulk.change(BulkVerb.UNDO, undo=undo)  # gives each another run
+    made = [a_task(store.now() + timedelta(hours=3), tenant=f"t{number:012}") for number in range(40)]
+    for task, run in made:
+        store.tasks.add(task, run, actor="maria")
+    picked = [*(run.id for _, run in made), *(each.run.id for each in over)]
+    done = await admin.post("/runs/change", pick=picked, change="cancel", after="/admin/runs")
+    assert max(map(len, done.headers.get_list("set-cookie"))) < 4096, "browsers drop a larger one"
+    shown = unescape((await admin.get("/runs")).text)
+    assert "Cancelled 40. 3 refused: This run of '会議室" in shown
+    assert "/admin/runs/undo" in shown
+
+
 async def test_the_question_before_many_tasks_start_says_that_a_start_has_no_undo(admin: Admin) -> None:
     scheduler = admin.site.app.scheduler
     made = scheduler.schedule("Later", when="in 3 hours", repeat="every day").record
