@@ -131,8 +131,8 @@ class Deliverer:
         """Return what may be sent now, and put off to the end of quiet hours what is not urgent."""
         ends = {
             delivery.id: end
-            for delivery, told in due
-            if not delivery.attempts and (hours := quiet.of(told.tenant, told.user)) and (end := hours.until(now))
+            for delivery, message in due
+            if not delivery.attempts and (hours := quiet.of(message.tenant, message.user)) and (end := hours.until(now))
         }
         urgent = self._outbox.urgent(ends) if ends else set()
         held = {delivery_id: end for delivery_id, end in ends.items() if delivery_id not in urgent}

@@ -19,7 +19,7 @@ from duetime.scheduler.task import State
 OriginTarget = WebhookTarget | tuple[str, ...]
 """The address of a client to which outcomes go back: a webhook, or a program with its arguments."""
 
-_AS_TOLD = {State.CANCELLED: State.EXPIRED}
+_COUNTS_AS = {State.CANCELLED: State.EXPIRED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ class Channels(Mapping[str, Channel]):
         A question goes to every channel. A run that was cancelled because nobody answered counts as expired.
         """
         taken = self._outcomes.get(name, (outcome,))
-        return outcome is State.WAITING or _AS_TOLD.get(outcome, outcome) in taken
+        return outcome is State.WAITING or _COUNTS_AS.get(outcome, outcome) in taken
 
     def close(self) -> None:
         """Close all channels."""

@@ -256,5 +256,5 @@ def _outgoing(row: Sequence[Any]) -> tuple[Delivery, InboxMessage]:
     *message, origin, miss, mark = row[len(DELIVERY_FIELDS) :]
     held_until, unverified = (None if is_damaged([each]) else each for each in (mark, miss))
     values = dict(zip((column.name for column in MESSAGE_FIELDS), message, strict=True))
-    told = OutgoingMessage(**values, held_until=held_until, origin=origin, unverified=unverified)
-    return Delivery(*row[: len(DELIVERY_FIELDS)]), told
+    outgoing = OutgoingMessage(**values, held_until=held_until, origin=origin, unverified=unverified)
+    return Delivery(*row[: len(DELIVERY_FIELDS)]), outgoing

@@ -46,7 +46,7 @@ this one, and what the task waited for.
 TIMES_MEMBER = "times"
 """The part of `LINKS` that has the times of the run."""
 
-_MAX_CHANGES_TOLD = 5
+_MAX_CHANGES_NAMED = 5
 _TIMES = frozenset({"wake_at", "first_ready_at", "started_at", "ended_at", "drop_at"})
 _OURS = frozenset({"generation", "anchor", "occurrence", "progress", TASK_DEADLINE, FOLLOWED, LINKS}) | _TIMES
 """Fields of a change that the history keeps and that a stale caller does not need."""
@@ -209,7 +209,7 @@ def check_revision(connection: Connection, task: Task, revision: int | None) -> 
     if revision is None or revision == task.revision:
         return
     later = select(*EVENT_FIELDS).where(events.c.task_id == task.id, events.c.revision > revision)
-    since = events_of(connection, later.order_by(events.c.seq).limit(_MAX_CHANGES_TOLD))
+    since = events_of(connection, later.order_by(events.c.seq).limit(_MAX_CHANGES_NAMED))
     entries = [_summary(event) for event in since]
     raise StaleRevision(task.id, revision, task.revision, entries, events=since, zone=task.timezone)
 

@@ -39,7 +39,7 @@ FALLBACK_LOOK_INTERVAL_S: Final = 5.0
 MAX_LOOKS_IN_A_ROW: Final = 5.0
 MAX_LOOKS_PER_SECOND: Final = 20.0
 
-MAX_CHANGES_TOLD_APART: Final = 500
+MAX_CHANGES_BY_TENANT: Final = 500
 """Changed tasks whose tenants are read; more of them wake all calls."""
 
 
@@ -226,7 +226,7 @@ class ClaimWaits:
 
     def _concerned(self, page: TailPage, changed: set[str]) -> Collection[str] | None:
         """Return the tenants whose calls may find a run now, None for all."""
-        if len(changed) > MAX_CHANGES_TOLD_APART or any(each.from_state is State.RUNNING for each in page.events):
+        if len(changed) > MAX_CHANGES_BY_TENANT or any(each.from_state is State.RUNNING for each in page.events):
             return None
         tenant_of = {each.task_id: each.tenant for each in page.events}
         unknown = changed - tenant_of.keys()

@@ -34,8 +34,8 @@ from duetime.scheduler.worker.external.claim_waits import ClaimWaits, WantedRuns
 from duetime.scheduler.worker.external.completion import ExternalCompletion
 from duetime.scheduler.worker.external.held_runs import (
     HAND_BACK_GONE,
+    HAND_BACK_UNANSWERED,
     HAND_BACK_UNRESERVED,
-    HAND_BACK_UNTOLD,
     HeldRuns,
 )
 from duetime.scheduler.worker.external.reports import WorkerReport, checked_result
@@ -107,7 +107,7 @@ class ExternalRuns:
             proven = self._proven(claims, worker, named)
             return [self._claimed(claim, began, taken_at) for claim in proven]
         except Exception:  # the worker does not learn of them; those that went back already are left as they are
-            self._held.hand_back_later(claims, HAND_BACK_UNTOLD)
+            self._held.hand_back_later(claims, HAND_BACK_UNANSWERED)
             raise
 
     def wanted(self, actions: Sequence[str] = (), *, by: Principal) -> WantedRuns:
@@ -141,7 +141,7 @@ class ExternalRuns:
 
         A start that the database did not answer is known to this process alone.
         """
-        self._held.hand_back_later(self._unanswered.stored(), HAND_BACK_UNTOLD)
+        self._held.hand_back_later(self._unanswered.stored(), HAND_BACK_UNANSWERED)
         if self._dispatches():
             self._held.end_overdue()
         return TIME_LIMIT_CHECK_INTERVAL_S

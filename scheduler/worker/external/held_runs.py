@@ -29,7 +29,7 @@ from duetime.scheduler.worker.external.reports import WorkerReport
 
 HAND_BACK_GONE: Final = Yielded(reason="handed back: its external worker left before it learned of the claim")
 HAND_BACK_UNRESERVED: Final = Yielded(reason="handed back: its pool reservation could not be confirmed")
-HAND_BACK_UNTOLD: Final = Yielded(reason="handed back: its external worker could not be told of the claim")
+HAND_BACK_UNANSWERED: Final = Yielded(reason="handed back: its external worker did not get the claim")
 OVER_LIMIT: Final = "its external worker did not finish within the time limit of"
 """Begins the reason of an attempt that its time limit ended."""
 

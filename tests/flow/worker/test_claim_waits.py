@@ -16,7 +16,7 @@ from duetime.scheduler.worker.external.claim_waits import (
     ECHO_DELAY_S,
     EVENT_LOOK_INTERVAL_S,
     FALLBACK_LOOK_INTERVAL_S,
-    MAX_CHANGES_TOLD_APART,
+    MAX_CHANGES_BY_TENANT,
     MAX_LOOKS_IN_A_ROW,
     MAX_LOOKS_PER_SECOND,
     MIN_READ_INTERVAL_S,
@@ -113,8 +113,8 @@ def test_the_end_of_an_attempt_of_any_tenant_wakes_all_as_it_may_free_a_pool(des
 def test_so_many_changes_wake_all_that_their_tenants_are_not_read(desk: Desk) -> None:
     for wanted in (OURS, THEIRS):
         desk.wait(wanted)
-    assert desk.touch(*[f"t_{number}" for number in range(MAX_CHANGES_TOLD_APART)]) == []
-    assert desk.touch(*[f"t_{number}" for number in range(MAX_CHANGES_TOLD_APART + 1)]) == [0, 1]
+    assert desk.touch(*[f"t_{number}" for number in range(MAX_CHANGES_BY_TENANT)]) == []
+    assert desk.touch(*[f"t_{number}" for number in range(MAX_CHANGES_BY_TENANT + 1)]) == [0, 1]
 
 
 def test_a_change_whose_tenant_cannot_be_read_is_read_again(desk: Desk) -> None:
