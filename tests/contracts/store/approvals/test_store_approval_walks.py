@@ -198,7 +198,7 @@ class SeriesModel(Pausable):
     """The expected state of an hourly task that asks before each run: at a time, in the `slot` of its occurrence.
 
     `left` is what a cancel, a skip or a no has left out, or a move has changed, at a time. A run that was approved
-    when it was asked for is `let_go`: neither a move nor a pause leaves it out. One that was moved and `asked_there`
+    when it was asked for is `let_go`: neither a move nor a pause leaves it out. A run that was moved and `asked_there`
     has another question than the one that was `opened` at its own time.
     """
 
