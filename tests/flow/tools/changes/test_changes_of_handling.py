@@ -27,6 +27,7 @@ from tests.builders import LEASE, Clock
 from tests.flow.tools.calls import Ask, asked_of
 
 THREE_TRIES = RetryPolicy(max_attempts=3, backoff=timedelta(seconds=30))
+TRIED_AGAIN = "it is tried again up to 2 times, about 30 s to 1 min apart"
 FILLED_IN: Mapping[str, Any] = {
     "labels": [],
     "deliver_to": [],
@@ -233,7 +234,7 @@ def test_a_change_of_retries_while_an_attempt_runs_says_that_it_ends_as_it_began
     clock.forward(days=2)
     ready = [Start(run.run_id) for run in store.claims.make_ready(limit=9)]
     assert len(store.claims.start(ready, worker="w", epoch=None, lease=LEASE)) == 1
-    assert scheduler.reschedule(task_id, retry=THREE_TRIES).warnings == (AFTER_THE_ATTEMPT,)
+    assert scheduler.reschedule(task_id, retry=THREE_TRIES).warnings == (AFTER_THE_ATTEMPT, TRIED_AGAIN)
     assert scheduler.reschedule(task_id, labels=["new"]).warnings == ()
 
 
@@ -276,7 +277,7 @@ def test_a_repeated_call_is_made_once(scheduler: Scheduler) -> None:
     task_id = made(scheduler)
     given = {"retry": THREE_TRIES, "labels": ["new"], "idempotency_key": "k"}
     first, second = (scheduler.reschedule(task_id, **given) for _ in range(2))  # type: ignore[arg-type] # of several types
-    assert (first.warnings, second.warnings) == ((), (REPEATED_CALL,))
+    assert (first.warnings, second.warnings) == ((TRIED_AGAIN,), (REPEATED_CALL,))
     assert second.record.task.revision == 2
     with pytest.raises(IdempotencyConflict, match=r"used before.* Use a new key for this change\.$"):
         scheduler.reschedule(task_id, retry=THREE_TRIES, labels=["newer"], idempotency_key="k")
