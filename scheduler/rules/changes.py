@@ -88,8 +88,7 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None, window: ti
     if token is not None and token != undo_token(run, now - UNDO_GRACE, window):
         known = "belongs to an earlier cancel" if _TOKEN.fullmatch(token) else "is not an undo token"
         raise Refused(f"{token[:40]!r} {known}.", argument="undo", remedy=remedies.Inspect(task.id))
-    due = run.scheduled_for if task.paused else max(run.scheduled_for, now)  # a pause decides about it when it ends
-    once_more = next_generation(task, run, run.scheduled_for, wake_at=due)
+    once_more = next_generation(task, run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
     again = replace(once_more, missed=run.missed, first_ready_at=None if task.asks else run.first_ready_at)
     return Change(task, run, next_run=again, kind=EventKind.CANCEL_UNDONE)
 

@@ -199,7 +199,8 @@ class SeriesModel(Pausable):
 
     `left` is what a cancel, a skip or a no has left out, or a move has changed, at a time. A run that was approved
     when it was asked for is `let_go`: neither a move nor a pause leaves it out. A run that was moved and `asked_there`
-    has another question than the one that was `opened` at its own time.
+    has another question than the one that was `opened` at its own time. A run that came `back_at` a time after a cancel
+    is due since then.
     """
 
     default: ApprovalAnswer
@@ -215,6 +216,7 @@ class SeriesModel(Pausable):
     runs: int = 0
     left: SeriesModel | None = None
     left_at: datetime = NOON
+    back_at: datetime = NOON
 
     def look(self, now: datetime) -> bool:
         """Run what is approved, ask for what is due."""
@@ -253,7 +255,7 @@ class SeriesModel(Pausable):
         return True
 
     def missed(self, now: datetime) -> bool:
-        return self.state is State.SCHEDULED and not self.let_go and self.time < now
+        return self.state is State.SCHEDULED and not self.let_go and max(self.time, self.back_at) < now
 
     def cancel(self, now: datetime) -> bool:
         if self.state is State.CANCELLED:
@@ -266,6 +268,7 @@ class SeriesModel(Pausable):
         if left is None or now - self.left_at > timedelta(seconds=UNDO_S):
             return False
         moved = left.slot == self.slot and self.state is not State.CANCELLED
+        self.back_at = now if self.state is State.CANCELLED else self.back_at
         asked = self.state is State.WAITING and not moved  # another question is open: it is about this occurrence now
         ends = left.opened + ASKED_FOR if moved and self.asked_there else left.ends
         self.slot, self.time, self.opened, self.left = left.slot, left.time, left.opened, None

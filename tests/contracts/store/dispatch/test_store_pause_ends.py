@@ -162,16 +162,6 @@ def test_a_task_that_fails_too_often_is_not_resumed_by_the_end_of_an_older_pause
     assert ended(desk, 11) == []
 
 
-def test_a_resume_skips_what_passed_in_the_pause_also_right_after_an_undone_cancel(desk: Desk) -> None:
-    task_id = desk.hourly()
-    desk.scheduler.reschedule(task_id, pause=True)
-    desk.clock.at = at(9, 30)
-    desk.scheduler.cancel(task_id)
-    desk.scheduler.act(task_id, "undo")
-    desk.scheduler.reschedule(task_id, pause=False)
-    assert record_of(desk, task_id).run.scheduled_for == at(10)
-
-
 # -- changes of the end
 
 
