@@ -232,7 +232,8 @@ def _fill(store: Store, place: Place) -> None:
     look = Look(contender.key, 0, 1, (0.0,) * 5, (2.0,) * 5, (None, contender, None, None, None), 2, contender)
     for name in ("d_1", "d_2"):
         store.decisions.add([Decision(name, now, LOCAL.tenant, task.id, run.id, "w1", look)])
-    store.workers.beat(WorkerProcess("w1", "elsewhere", 7, 4, now - timedelta(minutes=5), seen_at=now))
+    seen_at = now + timedelta(hours=1)  # it lives as long as these tests, however long a machine takes for them
+    store.workers.beat(WorkerProcess("w1", "elsewhere", 7, 4, now - timedelta(minutes=5), seen_at=seen_at))
     place.known |= {"failed": task.id, "run": run.id, "decision": "d_1"}
 
 
