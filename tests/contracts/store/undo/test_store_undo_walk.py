@@ -207,7 +207,7 @@ def stored_of(desk: Desk, task_id: str) -> dict[str, Any]:
     found: dict[str, Any] = {name: getattr(run, name) for name in _OF_RUN}
     found["state"] = State.SCHEDULED if run.state in _IN_LINE else run.state
     found["waits since"] = run.first_ready_at if run.state is State.WAITING else None
-    found["wakes"] = run.wake_at is not None
+    found["wakes"] = run.wake_at is not None or run.state is State.READY  # one that was due has come to its turn
     wait = desk.store.signals.wait_of_run(TENANT, task_id, run.id)
     question = desk.store.approvals.open_of(TENANT, [run.id]).get(run.id)
     upstreams = [(each.task_id, each.is_open) for each in desk.store.dependencies.upstreams(TENANT, task_id)]
