@@ -103,10 +103,11 @@ class Host:
 
     def _waited_s(self) -> dict[str, float]:
         """Return how long each thread of the server has waited for a processor: that is this machine's fault."""
-        waited_s = {}
-        for thread in Path(f"/proc/{self.process.pid}/task").glob("*/schedstat"):
-            with suppress(OSError):  # it has ended
-                waited_s[thread.parent.name] = int(thread.read_text().split()[1]) / 1e9
+        waited_s = dict[str, float]()
+        with suppress(FileNotFoundError):  # the process has ended
+            for thread in Path(f"/proc/{self.process.pid}/task").glob("*/schedstat"):
+                with suppress(OSError):  # it has ended
+                    waited_s[thread.parent.name] = int(thread.read_text().split()[1]) / 1e9
         return waited_s
 
     def kill(self) -> int:

@@ -102,6 +102,6 @@ def test_a_subscriber_receives_no_change_of_another_tenant(callers: tuple[Caller
         theirs.call("reschedule_task", task_id=foreign, when="in 3 hours")
         assert next(told) == addresses[1]
         theirs.call("schedule_task", title="More of theirs", when="in 2 hours")
-        assert next(told) == "notifications/resources/list_changed"
+        assert "notifications/resources/list_changed" in told  # the first change may be told of again before it
         ours.call("reschedule_task", task_id=own, when="in 3 hours")  # all that went before would be heard before it
         assert next(heard) == addresses[2]
