@@ -33,7 +33,7 @@ from duetime.scheduler.store.sql.unindexed_column import unindexed
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.task import Delivery, Notify, Run, State, Task
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import Connection, and_, bindparam, func, literal_column, or_, select
+from sqlalchemy import Connection, and_, bindparam, exists, func, literal_column, or_, select
 
 _RECENT_ROWS = 1_000
 _MIN_SIMILARITY_RATIO = 0.7
@@ -43,7 +43,11 @@ _MAX_NAMED_ROWS = 6
 
 TASK_AND_RUN = select(*TASK_FIELDS, *RUN_FIELDS).select_from(tasks.join(runs, runs.c.task_id == tasks.c.id))
 
-_ONE = TASK_AND_RUN.where(tasks.c.id == bindparam("task_id"), tasks.c.tenant == bindparam("tenant"), IS_CURRENT)
+_other = runs.alias("other")
+_has_others = exists().where(_other.c.task_id == tasks.c.id, _other.c.id != runs.c.id)
+_ONE = TASK_AND_RUN.add_columns(or_(runs.c.ended_at.is_not(None), _has_others).label("has_past")).where(
+    tasks.c.id == bindparam("task_id"), tasks.c.tenant == bindparam("tenant"), IS_CURRENT
+)
 _MANY = TASK_AND_RUN.where(tasks.c.id.in_(bindparam("task_ids", expanding=True)), IS_CURRENT)
 
 _OF_TENANT = tasks.c.tenant == bindparam("tenant")
@@ -123,10 +127,12 @@ def record(connection: Connection, tenant: str, task_id: str) -> TaskRecord:
     """Return one task; raises `TaskNotFound` with the tenant's closest ids."""
     if not is_id(task_id):
         raise TaskNotFound(task_id)
-    found = records_of(connection, *unreadable.every(connection, _ONE, {"task_id": task_id, "tenant": tenant}))
-    if not found:
+    rows, damaged = unreadable.every(connection, _ONE, {"task_id": task_id, "tenant": tenant})
+    if not rows:
         raise TaskNotFound(task_id, closest(connection, tenant, task_id))
-    return found[0]
+    if not (damaged or rows[0].has_past):
+        return TaskRecord(*task_and_run(rows[0]))
+    return records_of(connection, rows, damaged)[0]
 
 
 def record_at(connection: Connection, tenant: str, task_id: str, revision: int | None) -> TaskRecord:
