@@ -71,7 +71,8 @@ def apply(
     by = replace(by, kind=kind, reason=by.reason or same_time_note(change) or None)
     is_noted = run != old or next_run or relinked or not touches_side_runs(change) or kind is EventKind.UNDONE
     entries = entries_of(record, task, run, next_run and stored.current, by=by, at=now) if is_noted else []
-    entries = [*relink.with_links(entries, relinked), *_begin_side_runs(connection, stored, change, by)]
+    begun = _begin_side_runs(connection, stored, change, by)
+    entries = [*relink.with_links(entries, relinked), *begun]
     ready_runs.follow_pause(connection, record, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, by))
     # Follow up: runs that go on by the change log events of their own, which stand after those of the change.
@@ -81,7 +82,7 @@ def apply(
         side_generations.settle(connection, [task.id], now)
     moved = relink.settle(connection, relinked, task.id, now) if relinked else links.follow_change(connection, stored)
     dead_letters.follow_change(connection, record, stored.current, change, now)
-    return _as_it_is(connection, stored, moved=moved)
+    return _as_it_is(connection, stored, moved=moved, has_side_runs=bool(record.side_runs or begun))
 
 
 def _move_side_runs(connection: Connection, stored: StoredChange, cancelled: Sequence[Run]) -> list[RunMove]:
@@ -99,13 +100,14 @@ def _end_waits(connection: Connection, before: Sequence[Run], now: datetime, why
     ended_waits.end(connection, [(run.id, run.task_id, run.state) for run in before], now)
 
 
-def _as_it_is(connection: Connection, stored: StoredChange, *, moved: bool) -> TaskRecord:
+def _as_it_is(connection: Connection, stored: StoredChange, *, moved: bool, has_side_runs: bool) -> TaskRecord:
     """Return the task after its change; a waiting run may have `moved`: what it waits for let it go, or ended it."""
     record, task, run, current, _ = stored
     if moved and current.state is State.WAITING:
         return read.record(connection, task.tenant, task.id)
     ended = run if read.ran(run) else record.last_run
-    return TaskRecord(task, current, ended, record.deliveries, read.side_runs_of(connection, [task]).get(task.id, ()))
+    side = read.side_runs_of(connection, [task]).get(task.id, ()) if has_side_runs else ()
+    return TaskRecord(task, current, ended, record.deliveries, side)
 
 
 def _runs_of(
