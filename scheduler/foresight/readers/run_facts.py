@@ -10,7 +10,7 @@ from duetime.scheduler.delivery.quiet_hours import QuietPlan
 from duetime.scheduler.foresight.explain import RunFacts, unserved
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.quiet_forecast import will_be_held_until
-from duetime.scheduler.foresight.reasons.open_waits import open_waits
+from duetime.scheduler.foresight.reasons.open_waits import open_waits, waiter_of
 from duetime.scheduler.foresight.reasons.processes import LeftRunning, is_due_now
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.series.before_run import before_run
@@ -33,11 +33,12 @@ class RunFactReader:
 
     def of(self, record: TaskRecord) -> RunFacts:
         """Return the facts about the current run of a task, as far as they are in the database or in the queue."""
-        task, run = record.task, record.run
-        found = self.open_waits([record]).get(run.id)
+        run = record.run
         if run.state is State.WAITING:
-            upstreams = tuple(self._store.dependencies.upstreams(task.tenant, task.id))
-            return replace(found or RunFacts(), upstreams=upstreams)
+            upstreams, also = self._store.dependencies.of_waiting(run.tenant, run.id, waiter_of(record))
+            found = self.open_waits([record]).get(run.id) if also or record.side_runs else None
+            return replace(found or RunFacts(), upstreams=tuple(upstreams))
+        found = self.open_waits([record]).get(run.id)
         if found is not None and (found.approval or found.awaited):
             return found
         queued = self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NO_PROCESS)

@@ -46,6 +46,10 @@ class Dependencies:
         """Return the upstreams of a task, the oldest first."""
         return self._database.look(lambda connection: upstreams.upstreams(connection, tenant, task_id))
 
+    def of_waiting(self, tenant: str, run_id: str, waiter_id: str) -> tuple[Sequence[Upstream], bool]:
+        """Return the upstreams of a waiting run, the oldest first, and whether a question or event may be open too."""
+        return self._database.look(lambda connection: upstreams.of_waiting(connection, tenant, run_id, waiter_id))
+
     def results(self, tenant: str, task_id: str, run: Run | None = None) -> Mapping[str, Json]:
         """Return the last results of a task's upstreams, by task id and by step name; as this `run` gets them."""
         return self._database.read(lambda connection: upstreams.results(connection, tenant, task_id, run))

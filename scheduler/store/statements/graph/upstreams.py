@@ -10,14 +10,16 @@ from duetime.scheduler.ids import is_chain_id, is_id
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT
+from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
+from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.unindexed_column import unindexed
 from duetime.scheduler.store.statements.endings import follow_ups, last_results
 from duetime.scheduler.store.statements.generations import spawned_rows
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import Json, Run
-from sqlalchemy import BindParameter, Connection, bindparam, case, func, select
+from sqlalchemy import BindParameter, Connection, bindparam, case, exists, func, or_, select, true
 
 MAX_RUNS_OF_TASK: Final = 2**31 - 1
 """No run of a task has a higher number: it counts them."""
@@ -28,6 +30,24 @@ _UPSTREAMS = (
     .join_from(dependencies, tasks, tasks.c.id == dependencies.c.upstream_id)
     .join(runs, (runs.c.task_id == tasks.c.id) & IS_CURRENT)
     .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.tenant == bindparam("tenant"))
+    .order_by(tasks.c.created_at, tasks.c.id)
+)
+_waiting = runs.alias("waiting")
+_ALSO_WAITS = or_(  # not as in the partial indexes, which have no order by what waits
+    exists().where(approvals.c.run_id == bindparam("of_run"), approvals.c.closed_at.is_(None).is_(true())),
+    exists().where(signal_waits.c.waiter_id == bindparam("waiter"), signal_waits.c.closed_at.is_(None).is_(true())),
+)
+_OF_WAITING = (
+    select(_ALSO_WAITS.label("also_waits"), tasks.c.id, tasks.c.title, runs.c.state, OPEN_DEPENDENCY)
+    .select_from(
+        _waiting.outerjoin(
+            dependencies.join(tasks, tasks.c.id == dependencies.c.upstream_id).join(
+                runs, (runs.c.task_id == tasks.c.id) & IS_CURRENT
+            ),
+            dependencies.c.task_id == _waiting.c.task_id,
+        )
+    )
+    .where(_waiting.c.id == bindparam("of_run"), unindexed(_waiting.c.tenant) == bindparam("tenant"))
     .order_by(tasks.c.created_at, tasks.c.id)
 )
 _KNOWN = (
@@ -122,6 +142,14 @@ def upstreams(connection: Connection, tenant: str, task_id: str) -> list[Upstrea
     """Return the upstreams of a task, the oldest first."""
     rows = unreadable.rows(connection, _UPSTREAMS, {"tenant": tenant, "of_task": task_id})
     return [Upstream(row[0], row[1], row[2], bool(row[3])) for row in rows]
+
+
+def of_waiting(connection: Connection, tenant: str, run_id: str, waiter_id: str) -> tuple[list[Upstream], bool]:
+    """Return the upstreams of a waiting run, the oldest first, and whether a question or event may be open as well."""
+    given = {"tenant": tenant, "of_run": run_id, "waiter": waiter_id}
+    rows = unreadable.rows(connection, _OF_WAITING, given)
+    found = [Upstream(row[1], row[2], row[3], bool(row[4])) for row in rows if row.id is not None]
+    return found, not rows or bool(rows[0].also_waits)
 
 
 def results(connection: Connection, tenant: str, task_id: str, run: Run | None = None) -> Mapping[str, Json]:

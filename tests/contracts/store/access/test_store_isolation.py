@@ -237,6 +237,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "signals.send": [lambda: store.signals.send(tenant, ReceivedSignal("paid", task_id), actor="bob")],
         "dependencies.known": [lambda: store.dependencies.known(tenant, [task_id])],
         "dependencies.upstreams": [lambda: store.dependencies.upstreams(tenant, task_id)],
+        "dependencies.of_waiting": [lambda: store.dependencies.of_waiting(tenant, run_id, task_id)],
         "dependencies.failure": [lambda: store.dependencies.failure(tenant, UPSTREAM)],
         "dependencies.made_by_failures": [lambda: store.dependencies.made_by_failures(tenant, task_id)],
         "dependencies.results": [lambda: store.dependencies.results(tenant, task_id)],
