@@ -51,7 +51,7 @@ def apply(
     now: datetime,
 ) -> TaskRecord:
     """Write the change, or nothing when it is empty; return the task as it is now."""
-    old, kind, had = record.run, change.kind or by.kind, relink.kept(connection, record, change)
+    old, kind, had = record.run, change.kind or by.kind, relink.held(connection, record, change)
     run, next_run = _runs_of(connection, record, change, kind, now)
     alone = not (change.next_run or change.restored or touches_side_runs(change)) and change.task == record.task
     if alone and relink.is_empty(record, change, run, had):

@@ -13,9 +13,8 @@ from duetime.scheduler.chain.link_change import LinkLocks, NewLinks, RelinkedCha
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.records import Change
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.rows import in_json
 from duetime.scheduler.store.schema.tables.approvals import approvals
-from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
+from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.values import storable
@@ -23,41 +22,23 @@ from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import dependants, event_log, links, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
-from duetime.scheduler.store.statements.graph import cycles
-from duetime.scheduler.store.statements.signals import ended_waits, name_locks, new_waits, wait_rows
-from duetime.scheduler.store.statements.signals.wait_rows import NewWait
+from duetime.scheduler.store.statements.graph import cycles, held_links
+from duetime.scheduler.store.statements.graph.held_links import HeldLinks, Kept, waiter_ids, waits_of
+from duetime.scheduler.store.statements.signals import ended_waits, name_locks, new_waits
+from duetime.scheduler.store.statements.signals.wait_rows import WAITER_IDS, NewWait
 from duetime.scheduler.store.statements.undo import last_changes
 from duetime.scheduler.task import Json, Run, Task
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import BindParameter, Connection, Table, bindparam, delete, insert, select
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select
 
 _INSTANTS = frozenset({"closed_at", "since", "until", "signal_at"})
-_TIMES = ("scheduled_for", "deadline", "drop_at", "first_ready_at")
-"""Fields of a run that change once more where the new links let it go in the transaction of their change."""
-
-_LINKS = select(dependencies).where(dependencies.c.task_id == bindparam("of_task")).order_by(dependencies.c.upstream_id)
 _UNLINK = delete(dependencies).where(dependencies.c.task_id == bindparam("of_task"))
 _LINK = Batch(insert(dependencies), [column.name for column in dependencies.c])
-_WAITERS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
-_WAITS = select(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS)).order_by(signal_waits.c.waiter_id)
-_NO_WAITS = delete(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS))
+_NO_WAITS = delete(signal_waits).where(signal_waits.c.waiter_id.in_(WAITER_IDS))
 _WAIT = Batch(insert(signal_waits), [column.name for column in signal_waits.c])
 _ONCE = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding=True)), tasks.c.repeat.is_(None))
 _OPEN: dict[str, Any] = dict.fromkeys(("closed_at", "outcome", "ended_run", "mismatch"))
-_own = chain_steps.alias("own")
-_STEPS = (
-    select(chain_steps.c.task_id, chain_steps.c.name)
-    .join_from(chain_steps, _own, _own.c.chain_id == chain_steps.c.chain_id)
-    .where(_own.c.task_id == bindparam("of_task"))
-)
 _NO_QUESTION = delete(approvals).where(approvals.c.run_id == bindparam("of_run"), approvals.c.attempt == 0)
-
-
-Kept = Mapping[str, Any]
-"""Rows of `after` and `waits` as an event keeps them, whether the run was asked for, and its times.
-
-`run_waits` are the open waits of the run itself: an occurrence waits for an event of its own.
-"""
 
 
 class Relinked(NamedTuple):
@@ -100,12 +81,12 @@ def _awaited(rows: Kept) -> tuple[str, ...]:
     return tuple(row["name"] for row in waits if row["closed_at"] is None)
 
 
-def kept(connection: Connection, record: TaskRecord, change: Change) -> Kept | None:
+def held(connection: Connection, record: TaskRecord, change: Change) -> HeldLinks | None:
     """Return what the task waited for before a change of its links; None for any other change."""
-    return _kept(connection, record.task.id, record.run) if isinstance(change, RelinkedChange) else None
+    return held_links.read(connection, record.task.id, record.run) if isinstance(change, RelinkedChange) else None
 
 
-def is_empty(record: TaskRecord, change: Change, run: Run, had: Kept | None) -> bool:
+def is_empty(record: TaskRecord, change: Change, run: Run, had: HeldLinks | None) -> bool:
     """Whether a change, which leaves the task as it is, leaves `run` as it is or asks for links that there are."""
     if had is None or not isinstance(change, RelinkedChange) or change.links is None:
         return run == record.run and had is None
@@ -113,8 +94,8 @@ def is_empty(record: TaskRecord, change: Change, run: Run, had: Kept | None) -> 
     if run.scheduled_for != record.run.scheduled_for:
         return False
     if found.after is None or found.wait or found.no_wait or found.approval:
-        return found == NewLinks() or (found == NewLinks(no_wait=True) and not had["waits"])
-    have = {(row["upstream_id"], row["after_failure"], _frozen(row["valid_output"])) for row in had["after"]}
+        return found == NewLinks() or (found == NewLinks(no_wait=True) and not had.kept["waits"])
+    have = {(row["upstream_id"], row["after_failure"], _frozen(row["valid_output"])) for row in had.kept["after"]}
     return have == {(each.upstream_id, each.after_failure, _frozen(each.valid_output)) for each in found.after}
 
 
@@ -123,20 +104,21 @@ def _frozen(schema: Mapping[str, Any] | None) -> str:
 
 
 def write(
-    connection: Connection, record: TaskRecord, change: Change, had: Kept | None, now: datetime
+    connection: Connection, record: TaskRecord, change: Change, had: HeldLinks | None, now: datetime
 ) -> Relinked | None:
     """Store what a task waits for from now on; None for any other change. Raises InvalidArgument, and Refused."""
     if had is None or not isinstance(change, RelinkedChange):
         return None
-    has = had
+    has = before = had.kept
     if change.links is not None:
-        has = {**had, **_relink(connection, change, change.links, had, now)}
+        has = {**before, **_relink(connection, change, change.links, had, now)}
     elif change.before is not None:
         _restore(connection, change.task, record.run, change.before, now)
-        has = _kept(connection, change.task.id, record.run)
-    upstreams = {row["upstream_id"] for each in (had, has) for row in each["after"]}
-    before, after = _shown(had, has, _names(connection, change.task.id))
-    return Relinked(sorted(upstreams), {**before, event_log.LINKS: had}, after, _is_undecided(has))
+        has = held_links.read(connection, change.task.id, record.run).kept
+    upstreams = {row["upstream_id"] for each in (before, has) for row in each["after"]}
+    names = held_links.step_names(connection, change.task.id) if had.is_step else {}
+    shown, after = _shown(before, has, names)
+    return Relinked(sorted(upstreams), {**shown, event_log.LINKS: before}, after, _is_undecided(has))
 
 
 def _is_undecided(has: Kept) -> bool:
@@ -163,19 +145,19 @@ def settle(connection: Connection, relinked: Relinked, task_id: str, now: dateti
     return True
 
 
-def _relink(connection: Connection, change: Change, new: NewLinks, had: Kept, now: datetime) -> dict[str, Any]:
-    """Store the new links; return those rows of what the task waits for that differ from `had`."""
+def _relink(connection: Connection, change: Change, new: NewLinks, had: HeldLinks, now: datetime) -> dict[str, Any]:
+    """Store the new links; return those rows of what the task waits for that differ from those it `had`."""
     task, changed = change.task, dict[str, Any]()
     if new.after is not None:
-        cycles.check(connection, task.id, [each.upstream_id for each in new.after])
-        changed["after"] = _replace_links(connection, task, had["after"], new.after)
+        cycles.check(connection, task.id, [each.upstream_id for each in new.after if had.is_followed])
+        changed["after"] = _replace_links(connection, task, had.kept["after"], new.after)
     if new.wait is not None or new.no_wait:
-        connection.execute(_NO_WAITS, {"waiter_ids": _waiter_ids(task.id)})
+        connection.execute(_NO_WAITS, {"waiter_ids": waiter_ids(task.id)})
         if new.wait is not None:
             new_waits.add(connection, [NewWait(task.tenant, task.id, task.id, new.wait)], now)
-        changed["waits"] = _waits_of(connection, task.id)
+        changed["waits"] = waits_of(connection, task.id)
     if new.approval is not None:
-        if had["asked"]:
+        if had.kept["asked"]:
             text = f"{task.id} has its question already, which only the user answers."
             raise Refused(text, argument="approval", remedy=remedies.Inspect(task.id))
         questions.ask(connection, [(task, change.run, new.approval)])
@@ -202,29 +184,6 @@ def _replace_links(
     return rows
 
 
-def _waiter_ids(waiter_id: str) -> list[str]:
-    return [waiter_id, *wait_rows.further([waiter_id])]
-
-
-def _kept(connection: Connection, task_id: str, run: Run) -> Kept:
-    after = connection.execute(_LINKS, {"of_task": task_id}).all()
-    waits = _waits_of(connection, task_id, run.id)
-    of_run = {*_waiter_ids(run.id)}
-    return {
-        "after": [_to_json(row._asdict()) for row in after],
-        "waits": [row for row in waits if row["waiter_id"] not in of_run],
-        "run_waits": [row for row in waits if row["waiter_id"] in of_run and row["closed_at"] is None],
-        "asked": questions.newest(connection, run.id) is not None,
-        event_log.TIMES_MEMBER: {name: in_json(getattr(run, name)) for name in _TIMES},
-    }
-
-
-def _waits_of(connection: Connection, *waiter_ids: str) -> list[dict[str, Any]]:
-    ids = [each for waiter_id in waiter_ids for each in _waiter_ids(waiter_id)]
-    waits = connection.execute(_WAITS, {"waiter_ids": ids}).all()
-    return [_to_json(row._asdict()) for row in waits]
-
-
 def _restore(connection: Connection, task: Task, run: Run, links: Mapping[str, Any], now: datetime) -> None:
     """Store the rows again that an event kept; what has ended or come since is found as it would have been.
 
@@ -244,7 +203,7 @@ def _restore(connection: Connection, task: Task, run: Run, links: Mapping[str, A
 
 
 def _restore_waits(connection: Connection, task: Task, waiter_id: str, waits: Sequence[Mapping[str, Any]]) -> None:
-    connection.execute(_NO_WAITS, {"waiter_ids": _waiter_ids(waiter_id)})
+    connection.execute(_NO_WAITS, {"waiter_ids": waiter_ids(waiter_id)})
     _WAIT.run(connection, [_from_json(signal_waits, row) for row in waits])
     if any(row["closed_at"] is None for row in waits):
         ended_waits.reopen(connection, task.tenant, task.id, waiter_id)
@@ -258,21 +217,12 @@ def _run_again(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> set
     return set(connection.execute(_ONCE, {"task_ids": again}).scalars()) if again else set()
 
 
-def _to_json(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
-
-
 def _from_json(of_table: Table, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a row; columns that came since are empty."""
     values = {column.name: row.get(column.name) for column in of_table.c}
     return {
         name: datetime.fromisoformat(value) if name in _INSTANTS and value else value for name, value in values.items()
     }
-
-
-def _names(connection: Connection, task_id: str) -> dict[str, str]:
-    """Return the names of the steps of a task's chain, by their tasks."""
-    return {row.task_id: row.name for row in connection.execute(_STEPS, {"of_task": task_id})}
 
 
 def _shown(
