@@ -11,7 +11,7 @@ from duetime.scheduler.errors import IllegalMove, RunnerReplaced
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.pools import runner
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
-from sqlalchemy import ARRAY, ColumnElement, Connection, Text, any_, bindparam, select
+from sqlalchemy import ARRAY, BigInteger, ColumnElement, Connection, Text, any_, bindparam, func, select
 
 
 def among(column: ColumnElement[str]) -> ColumnElement[bool]:
@@ -25,6 +25,8 @@ _LOCK = (
     .order_by(tasks.c.id)
     .with_for_update()
 )
+_TURN = select(func.pg_advisory_xact_lock(bindparam("turn", type_=BigInteger()))).scalar_subquery()
+_LOCK_IN_TURN = _LOCK.where(_TURN.is_not(None))
 _THEIRS = select(runs.c.task_id).where(among(runs.c.id))
 _LOCK_THEIRS = select(tasks.c.id).where(tasks.c.id.in_(_THEIRS)).order_by(tasks.c.id).with_for_update()
 _NEWEST_EPOCH = select(runner.c.epoch).with_for_update(read=True)
@@ -33,6 +35,14 @@ _NEWEST_EPOCH = select(runner.c.epoch).with_for_update(read=True)
 def lock_tasks(connection: Connection, task_ids: Iterable[str]) -> None:
     """Lock these tasks, always in the same order; later reads see the newest rows."""
     dialect_of(connection).lock_rows(connection, _LOCK, {"task_ids": sorted(set(task_ids))})
+
+
+def lock_tasks_in_turn(connection: Connection, turn: int, task_ids: Iterable[str]) -> None:
+    """Lock these tasks like `lock_tasks`, but first wait until no other transaction has this turn.
+
+    It is one statement. The server takes the turn before it looks for rows, and locks these as they are behind it.
+    """
+    dialect_of(connection).lock_rows(connection, _LOCK_IN_TURN, {"turn": turn, "task_ids": sorted(set(task_ids))})
 
 
 def lock_tasks_of(connection: Connection, run_ids: Sequence[str]) -> None:

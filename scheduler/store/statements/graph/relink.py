@@ -12,14 +12,13 @@ from duetime.scheduler.chain.dependency import Dependency
 from duetime.scheduler.chain.link_change import LinkLocks, NewLinks, RelinkedChange
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.records import Change
-from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.values import storable
 from duetime.scheduler.store.sql.batch import Batch
-from duetime.scheduler.store.sql.locks import lock_tasks
+from duetime.scheduler.store.sql.locks import lock_tasks_in_turn
 from duetime.scheduler.store.statements import dependants, event_log, links, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.graph import cycles, held_links
@@ -58,8 +57,7 @@ def lock(connection: Connection, tenant: str, locks: LinkLocks) -> None:
     """Lock what a change of links touches. Two of one tenant take turns: each might close the other's cycle."""
     name_locks.share(connection, [(tenant, name) for name in locks.events])
     digest = blake2b(storable(f"links\n{tenant}").encode(), digest_size=8).digest()
-    dialect_of(connection).wait_for_lock(connection, int.from_bytes(digest, signed=True))
-    lock_tasks(connection, locks.task_ids)
+    lock_tasks_in_turn(connection, int.from_bytes(digest, signed=True), locks.task_ids)
 
 
 def locks_of_undo(connection: Connection, tenant: str, task_id: str) -> LinkLocks | None:
