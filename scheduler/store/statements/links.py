@@ -27,6 +27,7 @@ from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.recordset import Rows
 from duetime.scheduler.store.statements import dependants, event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import places
@@ -47,7 +48,9 @@ _LOCK = (
     .order_by(tasks.c.id)
     .with_for_update()
 )
-_FOLLOWED = update(tasks).where(tasks.c.id.in_(_IDS), tasks.c.followed == false()).values(followed=true())
+_FOLLOWED = Batch(
+    update(tasks).where(tasks.c.id == bindparam("of_task"), tasks.c.followed == false()).values(followed=true())
+)
 _ADD = Batch(insert(dependencies), ("task_id", "upstream_id", "tenant", "after_failure", "valid_output"))
 _WAIT_FOR = select(dependencies).where(dependencies.c.upstream_id.in_(_IDS), OPEN_DEPENDENCY)
 _WAITED = (
@@ -148,8 +151,13 @@ def also_after(connection: Connection, spawned: Mapping[str, Sequence[str]]) -> 
 
 def mark_followed(connection: Connection, task_ids: Iterable[str]) -> None:
     """Note that others come after these tasks: their ends are followed."""
-    if wanted := sorted(task_ids):
-        connection.execute(_FOLLOWED, {"task_ids": wanted})
+    batch, rows = marking_followed(task_ids)
+    batch.run(connection, rows)
+
+
+def marking_followed(task_ids: Iterable[str]) -> tuple[Batch, Rows]:
+    """Return the batch that notes that others come after these tasks, and its rows: for `together`."""
+    return _FOLLOWED, [{"of_task": task_id} for task_id in sorted(task_ids)]
 
 
 def held_back(connection: Connection, old: Run, run: Run, kind: EventKind) -> Run:

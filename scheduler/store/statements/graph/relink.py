@@ -17,7 +17,7 @@ from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.values import storable
-from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.batch import Batch, together
 from duetime.scheduler.store.sql.locks import lock_tasks_in_turn
 from duetime.scheduler.store.statements import dependants, event_log, links, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
@@ -177,8 +177,9 @@ def _replace_links(
         rows.append(row | ({name: before[name] for name in _OPEN} if before and same else {}))
     if old:
         connection.execute(_UNLINK, {"of_task": task.id})
-    _LINK.run(connection, [_from_json(dependencies, row) for row in rows])
-    links.mark_followed(connection, [each.upstream_id for each in after])
+    if rows:
+        new = _LINK, [_from_json(dependencies, row) for row in rows]
+        together(connection, new, links.marking_followed(row["upstream_id"] for row in rows))
     return rows
 
 
