@@ -128,14 +128,6 @@ class ChangeOrigin:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """A task as it is after a change; `repeated`: its key had named a change before, and nothing was written now."""
-
-    record: TaskRecord
-    repeated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class RunnerRecord:
     """The process that runs tasks now, and how the others reach it."""
 

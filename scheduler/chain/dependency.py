@@ -64,5 +64,12 @@ class Upstream(NamedTuple):
     is_last: bool = True
 
 
+class RunWaits(NamedTuple):
+    """The upstreams of a waiting run, the oldest first, and whether a question or an event may be open as well."""
+
+    upstreams: Sequence[Upstream] = ()
+    others: bool = True
+
+
 Upstreams = Mapping[str, Upstream]
 """Tasks that another one is to come after, by id."""

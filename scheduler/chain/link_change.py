@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import NamedTuple, Self
 
-from duetime.scheduler.chain.dependency import Dependency
+from duetime.scheduler.chain.dependency import Dependency, RunWaits
 from duetime.scheduler.records import Change
 from duetime.scheduler.task import Json
+from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.waits.approval import Approval
 from duetime.scheduler.waits.signal import SignalWait
 
@@ -21,6 +22,18 @@ class NewLinks:
     wait: SignalWait | None = None
     no_wait: bool = False
     approval: Approval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A task as it is after a change, and what its run `waits` for if it does.
+
+    `repeated`: its key had named a change before, and nothing was written now.
+    """
+
+    record: TaskRecord
+    waits: RunWaits | None = None
+    repeated: bool = False
 
 
 class LinkLocks(NamedTuple):

@@ -10,7 +10,8 @@ from typing import Unpack
 from duetime.scheduler import remedies
 from duetime.scheduler.calls.reschedule import CallArguments, Repeatable, Reschedule, RescheduleCall, split_arguments
 from duetime.scheduler.chain.chain import ChainRecord
-from duetime.scheduler.chain.link_change import LinkLocks, RelinkedChange
+from duetime.scheduler.chain.dependency import RunWaits
+from duetime.scheduler.chain.link_change import Changed, LinkLocks, RelinkedChange
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import UNDOABLE_KINDS, EventKind
 from duetime.scheduler.foresight.explain import RunFacts
@@ -39,7 +40,7 @@ from duetime.scheduler.intake.idempotency import REPEATED_CALL, key_of, repeated
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.validation import check_key_text, check_reason
 from duetime.scheduler.principal import LOCAL
-from duetime.scheduler.records import Change, Changed, ChangeOrigin, IdempotencyKey, LastChange
+from duetime.scheduler.records import Change, ChangeOrigin, IdempotencyKey, LastChange
 from duetime.scheduler.request import ActionOnTask, Moment
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.change_notes import notes_of
@@ -154,9 +155,11 @@ class ChangeService:
         if chain and chain.chain.repeat:
             raise no_skip_of_step(chain)
 
-    def _view_without_undo(self, record: TaskRecord, warnings: tuple[str, ...] = ()) -> TaskView:
+    def _view_without_undo(
+        self, record: TaskRecord, warnings: tuple[str, ...] = (), waits: RunWaits | None = None
+    ) -> TaskView:
         """Return a task with what it waits for now, without an undo."""
-        facts = self._facts.after_change(record)
+        facts = self._facts.after_change(record, waits)
         view = view_of(record, self._store.now(), facts=facts, warnings=warnings)
         return replace(view, undo=None, held_until=self._facts.held_until(record))
 
@@ -270,10 +273,8 @@ class ChangeService:
             )
 
         view = self._store_once(repeatable, call, write)
-        changed = before not in ([], [view.record.task.revision])
-        return replace(
-            view, warnings=(*notes, *view.warnings), undo=self._token(view.record, kind) if changed else None
-        )
+        token = self._token(view.record, kind) if before not in ([], [view.record.task.revision]) else None
+        return replace(view, warnings=(*notes, *view.warnings), undo=token)
 
     def _token(self, record: TaskRecord, kind: EventKind) -> str | None:
         """Return the token that takes a change of this kind back that was just made; None where nothing does."""
@@ -294,5 +295,6 @@ class ChangeService:
         if not changed.repeated:
             self._recall(waited)
             self._on_change([repeatable.task_id])
-        view = self._view_without_undo(changed.record, (repeated_change(repeatable),) if changed.repeated else ())
+        notes = (repeated_change(repeatable),) if changed.repeated else ()
+        view = self._view_without_undo(changed.record, notes, changed.waits)
         return replace(view, unread=self._tasks.unread(view.record, by))

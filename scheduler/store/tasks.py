@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Unpack
 
 from duetime.scheduler.chain.dependency import DependentTask, StartConditions
-from duetime.scheduler.chain.link_change import LinkLocks
+from duetime.scheduler.chain.link_change import Changed, LinkLocks
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
-from duetime.scheduler.records import Added, Change, Changed, ChangeOrigin, IdempotencyKey, LastChange, NewTask
+from duetime.scheduler.records import Added, Change, ChangeOrigin, IdempotencyKey, LastChange, NewTask
 from duetime.scheduler.run_records import Known
 from duetime.scheduler.store.chains.commits import Commits
 from duetime.scheduler.store.database.database import Database, Tried
@@ -23,7 +23,7 @@ from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.sql.cursors import Cursors, Position
 from duetime.scheduler.store.statements import add, event_log, idempotency, read, repair
 from duetime.scheduler.store.statements import change as changing
-from duetime.scheduler.store.statements.graph import relink
+from duetime.scheduler.store.statements.graph import relink, upstreams
 from duetime.scheduler.store.statements.undo import last_changes
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
@@ -281,7 +281,7 @@ class Tasks:
             changed = changing.apply(connection, record, change, by, now)
             if key:
                 idempotency.store_change(connection, changed.task, key)
-            return Changed(changed)
+            return Changed(changed, upstreams.waits_of(connection, changed))
 
         return self._commits.rehearse(work) if dry_run else self._commits.write(work)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from duetime.scheduler.chain.dependency import RunWaits
 from duetime.scheduler.delivery.quiet_hours import QuietPlan
 from duetime.scheduler.foresight.explain import RunFacts, unserved
 from duetime.scheduler.foresight.explainer import Explainer
@@ -31,23 +32,26 @@ class RunFactReader:
         self._explainer = explainer
         self._quiet = quiet
 
-    def of(self, record: TaskRecord) -> RunFacts:
-        """Return the facts about the current run of a task, as far as they are in the database or in the queue."""
+    def of(self, record: TaskRecord, waits: RunWaits | None = None) -> RunFacts:
+        """Return the facts about the current run of a task, as far as they are in the database or in the queue.
+
+        A transaction that has changed the task may have read what its run `waits` for.
+        """
         run = record.run
         if run.state is State.WAITING:
-            upstreams, also = self._store.dependencies.of_waiting(run.tenant, run.id, waiter_of(record))
-            found = self.open_waits([record]).get(run.id) if also or record.side_runs else None
-            return replace(found or RunFacts(), upstreams=tuple(upstreams))
+            waits = waits or self._store.dependencies.of_waiting(run.tenant, run.id, waiter_of(record))
+            found = self.open_waits([record]).get(run.id) if waits.others or record.side_runs else None
+            return replace(found or RunFacts(), upstreams=tuple(waits.upstreams))
         found = self.open_waits([record]).get(run.id)
         if found is not None and (found.approval or found.awaited):
             return found
         queued = self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NO_PROCESS)
         return replace(queued, side_approvals=found.side_approvals) if found else queued
 
-    def after_change(self, record: TaskRecord) -> RunFacts | None:
+    def after_change(self, record: TaskRecord, waits: RunWaits | None = None) -> RunFacts | None:
         """Return the facts about a task that was changed just now: the queue does not know of that yet."""
         if record.run.state is State.WAITING or _stops(record.run):
-            return self.of(record)
+            return self.of(record, waits)
         found = self.open_waits([record]).get(record.run.id)
         served = self._explainer.served(record) if self._explainer else RunFacts()
         if served == RunFacts():

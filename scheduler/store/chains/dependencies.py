@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from duetime.scheduler.chain.dependency import Upstream
+from duetime.scheduler.chain.dependency import RunWaits, Upstream
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.run_records import Failure, Waiter
 from duetime.scheduler.store.chains import unfollowed_ends
@@ -46,8 +46,8 @@ class Dependencies:
         """Return the upstreams of a task, the oldest first."""
         return self._database.look(lambda connection: upstreams.upstreams(connection, tenant, task_id))
 
-    def of_waiting(self, tenant: str, run_id: str, waiter_id: str) -> tuple[Sequence[Upstream], bool]:
-        """Return the upstreams of a waiting run, the oldest first, and whether a question or event may be open too."""
+    def of_waiting(self, tenant: str, run_id: str, waiter_id: str) -> RunWaits:
+        """Return what a waiting run waits for."""
         return self._database.look(lambda connection: upstreams.of_waiting(connection, tenant, run_id, waiter_id))
 
     def results(self, tenant: str, task_id: str, run: Run | None = None) -> Mapping[str, Json]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from duetime.scheduler.chain.dependency import Upstream
+from duetime.scheduler.chain.dependency import RunWaits, Upstream
 from duetime.scheduler.ids import is_chain_id, is_id
+from duetime.scheduler.rules.series.occurrence_wait import waiter_of
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT
@@ -18,7 +19,8 @@ from duetime.scheduler.store.sql.unindexed_column import unindexed
 from duetime.scheduler.store.statements.endings import follow_ups, last_results
 from duetime.scheduler.store.statements.generations import spawned_rows
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
-from duetime.scheduler.task import Json, Run
+from duetime.scheduler.task import Json, Run, State
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import BindParameter, Connection, bindparam, case, exists, func, or_, select, true
 
 MAX_RUNS_OF_TASK: Final = 2**31 - 1
@@ -144,12 +146,18 @@ def upstreams(connection: Connection, tenant: str, task_id: str) -> list[Upstrea
     return [Upstream(row[0], row[1], row[2], bool(row[3])) for row in rows]
 
 
-def of_waiting(connection: Connection, tenant: str, run_id: str, waiter_id: str) -> tuple[list[Upstream], bool]:
-    """Return the upstreams of a waiting run, the oldest first, and whether a question or event may be open as well."""
+def of_waiting(connection: Connection, tenant: str, run_id: str, waiter_id: str) -> RunWaits:
+    """Return what a waiting run waits for, by one statement."""
     given = {"tenant": tenant, "of_run": run_id, "waiter": waiter_id}
     rows = unreadable.rows(connection, _OF_WAITING, given)
     found = [Upstream(row[1], row[2], row[3], bool(row[4])) for row in rows if row.id is not None]
-    return found, not rows or bool(rows[0].also_waits)
+    return RunWaits(found, not rows or bool(rows[0].also_waits))
+
+
+def waits_of(connection: Connection, record: TaskRecord) -> RunWaits | None:
+    """Return what the run of a task waits for, in the transaction that has changed it; None for one that does not."""
+    task, run = record.task, record.run
+    return of_waiting(connection, task.tenant, run.id, waiter_of(task, run)) if run.state is State.WAITING else None
 
 
 def results(connection: Connection, tenant: str, task_id: str, run: Run | None = None) -> Mapping[str, Json]:

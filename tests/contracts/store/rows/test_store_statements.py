@@ -185,6 +185,7 @@ def test_a_standing_task_that_is_to_come_after_another_reads_each_row_once(store
     assert len(told) == 10
     assert views[0].record == store.tasks.get(views[0].record.task.tenant, second)
     assert views[0].record.run.state is State.WAITING
+    assert views[0].waits == scheduler.get(second).waits != ()
 
 
 def test_many_tasks_after_each_other_touch_no_row_twice(store: Store, said: Counted) -> None:
