@@ -62,7 +62,7 @@ class RetryTerms:
         """Return what is understood of it, None where that is nothing."""
         value = from_json_text(given) if isinstance(given, str) else given
         if isinstance(value, Mapping):
-            return meant_retry(in_numbers(value))
+            return meant_retry(_in_numbers(value))
         return meant_retry(understood(given)) if isinstance(given, str) else None
 
 
@@ -74,7 +74,7 @@ def _in_seconds(name: str, value: Json) -> Json:
     return seconds_in_words(value)
 
 
-def in_numbers(members: Mapping[str, Json]) -> dict[str, Json]:
+def _in_numbers(members: Mapping[str, Json]) -> dict[str, Json]:
     """Return members, whatever they are called, with whole numbers and lengths of time as numbers."""
     return {name: _number(name, value) for name, value in members.items()}
 

@@ -6,9 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from duetime.scheduler.chain.step_parts import meant_part
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.retry import RetryTerms, in_numbers
+from duetime.tools.arguments.retry import RetryTerms
 from duetime.tools.arguments.types import Object, Texts, from_json_text, named
 
 _OBJECTS = frozenset(("payload", "needs", "expect", "on_failure", "wait_for", "approval", "valid_output", "retry"))
@@ -57,10 +58,21 @@ def _as_meant(step: Any) -> Any:
         return step
     objects = {name: from_json_text(value) for name, value in step.items() if isinstance(value, str)}
     read = {**step, **{name: each for name, each in objects.items() if name in _OBJECTS and isinstance(each, dict)}}
-    retry = read.get("retry")
+    return {name: _as_retries(name, each) if meant_part(str(name)) == "retry" else each for name, each in read.items()}
+
+
+def _as_retries(name: str, given: Any) -> Any:
+    """Return retries as numbers, those of a misnamed part as well; what is not understood stays refused.
+
+    The service corrects an object by its numbers: a member that is none says that there was more.
+    """
+    is_number = not isinstance(given, str | dict) or str(given).strip().isdecimal()
+    if given is None or (name != "retry" and is_number):
+        return given
     with suppress(ValueError):
-        return {**read, "retry": RetryTerms().read(retry)} if retry is not None else read
-    return {**read, "retry": in_numbers(retry)} if isinstance(retry, dict) else read
+        return RetryTerms().read(given)
+    clear = RetryTerms().corrected(given)
+    return {**clear, str(given)[:40]: None} if clear and name == "retry" else clear or given
 
 
 VALID_OUTPUT = Argument(

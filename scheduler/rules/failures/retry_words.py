@@ -17,7 +17,8 @@ _LENGTH: Final = rf"(\d{{1,9}}(?:\.\d{{1,3}})?\s*(?:{_UNIT})\b(?:(?:,|\s|and)*\d
 _NONE: Final = re.compile(r"(?:none|never|off|no (?:retry|retries)|(?:do not|don't|never) (?:re)?try(?: again)?)")
 _FILLERS: Final = re.compile(
     r"\b(?:please|retry|retries|retrying|try|tried|it|again|up|to|at|most|max|maximum|maximal|a|of|in|total|with|and|then|"
-    r"each|time|times|more|further|pauses?|delays?|waits?|waiting|backoff|attempts?|tries)\b|[\s,.;:=()-]+"
+    r"each|time|times|more|further|pauses?|delays?|waits?|waiting|backoff|attempts?|tries|about|around|roughly|"
+    r"approximately|on|if|when|errors?|failures?|fails)\b|[\s,.;:=()-]+"
 )
 _WORD: Final = re.compile(r"[a-z]+")
 _MOST: Final = r"(?:up to|at most|max(?:imum|imal)?(?: of)?|capped? at|no more than|longest)"
@@ -40,6 +41,7 @@ _ALWAYS: Final = re.compile(
     rf"{_LENGTH} (?:apart|(?:in )?between(?: (?:them|each|attempts|tries|retries))?|pauses?|delays?|waits?|intervals?)"
     r"|(?:every|after|waiting|wait|between|pauses?(?: of)?|delays?(?: of)?|intervals?(?: of)?)\s*[:=]?\s*"
     rf"{_LENGTH}"
+    rf"|(?:[,;]|\bwith(?: a)?)\s*{_LENGTH}[\s.]*$"
 )
 _SPREAD: Final = re.compile(r"\b(?:doubling|exponential(?:ly)?)(?: back-?off)?\b")
 

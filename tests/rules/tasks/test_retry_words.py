@@ -35,6 +35,8 @@ from duetime.scheduler.rules.failures.retry_words import retry_members, seconds_
         ("wait 1 minute and retry twice", 3, (60, 120)),
         ("5 attempts, 1 hour and 30 minutes apart", 5, (5400, 10800)),
         ("30 s apart", None, (30, 60)),
+        ("3 times, about 10 minutes apart, on failure", 4, (600, 1200)),
+        ("3 retries, 10 minutes.", 4, (600, 1200)),
     ],
 )
 def test_a_sentence_is_read_as_attempts_and_pauses(
@@ -45,7 +47,10 @@ def test_a_sentence_is_read_as_attempts_and_pauses(
     assert found == (attempts, *pauses)
 
 
-@pytest.mark.parametrize("words", ["often", "5 times when it rains", "later", "3 attempts, 500 ms apart", "5 mondays"])
+@pytest.mark.parametrize(
+    "words",
+    ["often", "5 times when it rains", "5 times in 10 minutes", "later", "3 attempts, 500 ms apart", "5 mondays"],
+)
 def test_words_that_are_not_understood_are_refused_with_the_part_that_is_not(words: str) -> None:
     with pytest.raises(ValueError, match="is not understood"):
         retry_members(words)

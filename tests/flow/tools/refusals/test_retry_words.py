@@ -85,7 +85,22 @@ def test_a_step_and_a_task_are_corrected_to_the_same_attempts(ask: Ask, retry: s
         ask("schedule_task", title="Import", steps=[{"name": "a", "when": "tomorrow", "retry": retry}])
 
 
-@pytest.mark.parametrize(("retry", "most"), [("30 s apart, mondays", 3), ("3 mondays", 3), ("100 times, mondays", 100)])
+@pytest.mark.parametrize(
+    ("name", "retry"),
+    [
+        ("retry", "3 times, 10 minutes apart, mondays"),
+        ("retries", "3 times, 10 minutes apart"),
+        ("retry", {"tries": 4, "delay": "10 minutes", "max_delay": "20 minutes"}),
+        ("retry_policy", {"tries": "4", "delay": "10 minutes", "max_delay": 1200.0}),
+    ],
+)
+def test_the_corrected_retries_of_a_step_keep_their_pause(ask: Ask, name: str, retry: Any) -> None:
+    said = re.escape("'retry': {'max_attempts': 4, 'backoff_seconds': 600, 'max_backoff_seconds': 1200}}]")
+    with pytest.raises(AssertionError, match=said):  # of an answer without structured content
+        ask("schedule_task", title="Import", steps=[{"name": "a", "when": "tomorrow", name: retry}])
+
+
+@pytest.mark.parametrize(("retry", "most"), [("mondays", 3), ("3 mondays", 3), ("100 times, mondays", 100)])
 def test_a_step_whose_retries_are_not_clear_is_shown_with_some(ask: Ask, retry: str, most: int) -> None:
     with pytest.raises(AssertionError, match=re.escape(f"'when': 'tomorrow', 'retry': {{'max_attempts': {most}}}}}]")):
         ask("schedule_task", title="Import", steps=[{"name": "a", "when": "tomorrow", "retry": retry}])
