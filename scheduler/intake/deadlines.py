@@ -190,9 +190,8 @@ def _after(given: Moment) -> timedelta | None:
     else:
         return None
     if not timedelta(0) < found <= MAX_DEADLINE_AFTER:
-        raise InvalidArgument(
-            "deadline", "out of range", accepted="a duration of up to a year", example="deadline='2 hours'"
-        )
+        example = f"deadline={'366 days' if found > MAX_DEADLINE_AFTER else '2 hours'!r}"
+        raise InvalidArgument("deadline", "out of range", accepted="a duration of up to a year", example=example)
     return found
 
 

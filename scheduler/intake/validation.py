@@ -271,12 +271,12 @@ def wait_seconds(given: str | float) -> float:
     try:
         seconds = float(given) if is_number(given) else parse_exact(str(given)).total_seconds()
     except (Misread, Unknown):
-        seconds = math.inf
+        seconds = math.nan
     if not 0 <= seconds <= MAX_WAIT_S:
         raise InvalidArgument(
             "wait",
             "it is not a duration of at most 5 minutes",
             accepted="'30 s', '5 min', or seconds",
-            example=WAIT_EXAMPLE,
+            example="wait='5 min'" if seconds > MAX_WAIT_S else WAIT_EXAMPLE,
         )
     return seconds

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Final
 
-from duetime.scheduler.rules.time.durations import UNITS, parse_exact
+from duetime.scheduler.rules.time.durations import LENGTH_UNITS, parse_exact
 from duetime.scheduler.rules.time.tokens import NUMBERS, Misread, Unknown
 
 _NUMBER: Final = r"(?<![\w.])(\d{1,9})"
-_UNIT: Final = "|".join(sorted(UNITS, key=len, reverse=True))
+_UNIT: Final = "|".join(sorted(LENGTH_UNITS, key=len, reverse=True))
 _LENGTH: Final = rf"(\d{{1,9}}(?:\.\d{{1,3}})?\s*(?:{_UNIT})\b(?:(?:,|\s|and)*\d{{1,9}}\s*(?:{_UNIT})\b)*)"
 _NONE: Final = re.compile(r"(?:none|never|off|no (?:retry|retries)|(?:do not|don't|never) (?:re)?try(?: again)?)")
 _FILLERS: Final = re.compile(

@@ -19,15 +19,20 @@ MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """Instants that are numbers are counted from here."""
 
-_EXACT_S = {"second": 1, "minute": 60, "hour": 3600}
+_EXACT_S: dict[str, Fraction | int] = {"millisecond": Fraction(1, 1000), "second": 1, "minute": 60, "hour": 3600}
 _CALENDAR = {"day": (0, 1), "week": (0, 7), "fortnight": (0, 14), "month": (1, 0), "year": (12, 0)}
 _SHORT = {
     "s": "second", "sec": "second", "secs": "second", "m": "minute", "min": "minute", "mins": "minute",
     "h": "hour", "hr": "hour", "hrs": "hour", "d": "day", "w": "week", "wk": "week", "wks": "week", "yr": "year",
     "yrs": "year",
 }  # fmt: skip
-UNITS = _SHORT | {form: unit for unit in (*_EXACT_S, *_CALENDAR) for form in (unit, f"{unit}s")}
-"""Every way of writing a unit, to its name in full."""
+UNITS = _SHORT | {
+    f"{unit}{end}": unit for unit in (*_EXACT_S, *_CALENDAR) if unit != "millisecond" for end in ("", "s")
+}
+"""Every way of writing a unit of which something can come once in each, to its name in full."""
+
+LENGTH_UNITS = UNITS | dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds"), "millisecond")
+"""Every way of writing a unit of lengths."""
 
 _ISO = re.compile(
     r"p(?:([0-9]+)y)?(?:([0-9]+)m)?(?:([0-9]+)w)?(?:([0-9]+)d)?"
@@ -119,7 +124,7 @@ def _part(row: Tokens) -> tuple[str, Span] | None:
         return "hour", Span(elapsed=timedelta(minutes=15))
     amount = _amount(row)
     half = row.phrase("and a half")
-    unit = UNITS.get(row.take())
+    unit = LENGTH_UNITS.get(row.take())
     if amount is None or unit is None:
         return None
     if half or row.phrase("and a half"):

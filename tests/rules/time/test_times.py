@@ -392,9 +392,12 @@ def test_distances_are_said_in_their_two_largest_units(seconds: float, words: st
 
 @pytest.mark.parametrize(
     ("text", "length"),
-    [("20 min", 20), ("2 hours and 30 minutes", 150), ("1h30m", 90), ("PT2H", 120), ("1 day", 1440), ("1.5h", 90)],
+    [
+        *(("20 min", 20), ("2 hours and 30 minutes", 150), ("1h30m", 90), ("PT2H", 120), ("1 day", 1440), ("1.5h", 90)),
+        *(("500 ms", 1 / 120), ("500ms", 1 / 120), ("1 min 30000 milliseconds", 1.5)),
+    ],
 )
-def test_durations_alone(text: str, length: int) -> None:
+def test_durations_alone(text: str, length: float) -> None:
     assert times.parse_duration(text) == timedelta(minutes=length)
 
 

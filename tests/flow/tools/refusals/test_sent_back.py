@@ -415,6 +415,18 @@ CORRECTED = [
     (S, {"when": "morgen 9"}, "when='morgen um 9'"),
     (S, {"when": "demain 9"}, "when='demain à 9'"),
     (S, {"when": "tomorrow", "estimate": "1 year"}, "estimate='7 days'"),
+    (S, {"when": "tomorrow", "deadline": "800 days"}, "deadline='366 days'"),
+    ("get_task", {"task_id": "ENDED", "wait": "1 hour"}, "wait='5 min'"),
+    ("get_task", {"task_id": "ENDED", "wait": "1 moment"}, "wait='30 s'"),
+    (S, {"repeat": "every 500 ms"}, "repeat='every minute'"),
+    *(
+        (S, {"action": "watch", "payload": {**WATCH, **given}}, f"payload={ {**WATCH, **given, **right}!r}")
+        for given, right in (
+            ({"every": "500 ms"}, {"every": "1 min"}),
+            ({"until": "900 days"}, {"until": "366 d"}),
+            ({"every": "2 hours", "until": "500 ms"}, {"until": "2 h"}),
+        )
+    ),
     (S, {"when": "tomorrow", "estimate": "x" * 300}, "estimate='5 min'"),
     (S, {"when": "tomorrow", "estimate": "900 days"}, "estimate='7 days'"),
     (S, {"when": "tomorrow", "expect": {"feld": "x"}}, "expect={'url': 'https://example.com/health'}"),
@@ -778,7 +790,7 @@ def test_a_pool_that_is_declared_is_the_example_of_needs() -> None:
 def test_several_problems_of_one_argument_are_corrected_together(answer: Answer) -> None:
     payload = {**WATCH, "url": "http://127.0.0.1/x", "every": "60 days", "until": "90 days"}
     _, said = answer(S, {"title": "A", "action": "watch", "payload": payload})
-    right = {**payload, "url": "https://example.com/hook", "every": "15 min"}
+    right = {**payload, "url": "https://example.com/hook", "every": "30 d"}
     assert said.splitlines()[-1].endswith(f"Example: payload={right!r}")
 
 
