@@ -45,31 +45,35 @@ def clashes(spans: Sequence[BusySpan], pools: Mapping[str, Pool]) -> list[Shared
         for name in span.needs:
             by_pool.setdefault(name, []).append(span)
     found = [
-        SharedPool(pool, name, latest.start, (*(span.key for span in others), latest.key))
+        SharedPool(pool, name, at, tuple(span.key for span in together))
         for name, needing in by_pool.items()
         if len(needing) > 1 and (pool := find_pool(pools, name))
-        for *others, latest in islice(_short(pool, name, needing), MAX_CLASHES)
+        for at, together in islice(_short(pool, name, needing), MAX_CLASHES)
     ]
     return sorted(found, key=lambda clash: (clash.at, clash.name))[:MAX_CLASHES]
 
 
-def _short(pool: Pool, name: str, needing: Sequence[BusySpan]) -> Iterator[Sequence[BusySpan]]:
-    """Yield those that a pool cannot hold together, in order of start: each with those before it.
+def _short(pool: Pool, name: str, needing: Sequence[BusySpan]) -> Iterator[tuple[datetime, Sequence[BusySpan]]]:
+    """Yield those that a pool cannot hold together, in order of start, and from when on.
 
-    Occurrences at one instant are yielded once, together.
+    Occurrences that join all of those before them are yielded once, together.
     """
-    held, short = list[BusySpan](), tuple[BusySpan, ...]()
+    held, short, since = list[BusySpan](), tuple[BusySpan, ...](), needing[0].start
     for span in needing:
-        if short and short[-1].start != span.start:
-            yield short
-            short = ()
         held = [earlier for earlier in held if _still_counts(pool, earlier, span.start)]
         units = sum(earlier.needs[name] for earlier in held) + span.needs[name]
         if held and units > _room(pool, held[0].start, span):
-            short = (*held, span)
+            if short and short[-1].start != span.start and not _keys(short) <= _keys(held):
+                yield since, short
+                short = ()
+            short, since = (*held, span), since if short else span.start
         held.append(span)
     if short:
-        yield short
+        yield since, short
+
+
+def _keys(spans: Sequence[BusySpan]) -> set[int]:
+    return {span.key for span in spans}
 
 
 def _still_counts(pool: Pool, earlier: BusySpan, at: datetime) -> bool:

@@ -48,9 +48,14 @@ def test_three_clash_of_which_any_two_fit() -> None:
     assert found(GPU, *spans) == [("gpu", 20, (0, 1, 2))]
 
 
-def test_occurrences_at_one_instant_are_one_clash() -> None:
+def test_occurrences_that_join_a_clash_at_its_instant_or_minutes_later_are_one_clash() -> None:
     spans = [span(0, 0, {"gpu": 2}), *(span(key, 10, {"gpu": 1}) for key in (1, 2, 3)), span(4, 20, {"gpu": 1})]
-    assert found(GPU, *spans) == [("gpu", 10, (0, 1, 2, 3)), ("gpu", 20, (0, 1, 2, 3, 4))]
+    assert found(GPU, *spans) == [("gpu", 10, (0, 1, 2, 3, 4))]
+
+
+def test_an_occurrence_after_the_end_of_one_that_clashed_is_another_clash() -> None:
+    spans = [span(key, 40 * key, {"gpu": 2}) for key in range(3)]
+    assert found(GPU, *spans) == [("gpu", 40, (0, 1)), ("gpu", 80, (1, 2))]
 
 
 def test_a_key_holds_one_at_a_time_without_a_declaration() -> None:
@@ -90,7 +95,7 @@ def test_headroom_is_kept_from_normal_runs() -> None:
 
 
 def test_clashes_come_by_time_and_are_bounded() -> None:
-    spans = [span(key, 100 - key, {"gpu": 2}, 500) for key in range(50)]
+    spans = [span(key, 40 * (50 - key), {"gpu": 2}) for key in range(50)]
     times = [at for _, at, _ in found(GPU, *spans)]
     assert times == sorted(times)
     assert len(times) == MAX_CLASHES

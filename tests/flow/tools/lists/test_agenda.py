@@ -168,13 +168,14 @@ def test_occurrences_that_need_the_same_thing_are_named(scheduler: Scheduler, as
     )
 
 
-def test_tasks_at_one_instant_that_need_the_same_thing_are_named_in_one_line(scheduler: Scheduler, ask: Ask) -> None:
-    for title in "ABCD":
-        scheduler.schedule(title, action="render", when="in 4 hours", needs={"gpu": 1})
+def test_tasks_within_minutes_that_need_the_same_thing_are_named_in_one_line(scheduler: Scheduler, ask: Ask) -> None:
+    for title, minutes in {"A": 240, "B": 240, "C": 243, "D": 245}.items():
+        scheduler.schedule(title, action="render", when=f"in {minutes} min", needs={"gpu": 1})
     text, page = ask("list_tasks", after="now", before="in 8 hours")
     [line] = [line for line in text.splitlines() if line.startswith("Clash")]
     assert line.startswith("Clash Tue 24 Nov 16:00: gpu (1 slot) cannot hold «")
-    assert line.count("(about 2 h)") == len(page["clashes"][0]["occurrences"]) == 4
+    assert line.endswith("«C» (Tue 24 Nov 16:03, about 2 h) and «D» (Tue 24 Nov 16:05, about 2 h) together.")
+    assert line.count("about 2 h)") == len(page["clashes"][0]["occurrences"]) == 4
 
 
 def test_a_shorter_estimate_takes_the_clash_away(scheduler: Scheduler, ask: Ask) -> None:
