@@ -60,6 +60,22 @@ def _unless_named(given: Json, call: Call) -> Json:
     return None if call.get("task_id") else given
 
 
+def _outcome(given: Json, _call: Call) -> Json:
+    return [given] if _is_outcome(given) else None
+
+
+def _task(given: Json, _call: Call) -> Json:
+    return None if _is_outcome(given) else given
+
+
+def _is_outcome(given: Json) -> bool:
+    return isinstance(given, str) and given.strip().startswith("m_")
+
+
+def _listed(given: Json, _call: Call) -> Json:
+    return [given] if isinstance(given, str) and "," not in given else given
+
+
 def _text(given: Json, _call: Call) -> Json:
     return given if isinstance(given, str) else None
 
@@ -173,7 +189,11 @@ MEANT_ARGUMENTS: Final[Mapping[str, tuple[Meaning, ...]]] = {
     **{name: (Meaning("repeat_policy", _member(name)),) for name in ("overlap", "coalesce", "jitter", "pause_after")},
     **_means("name", *_all("title", "query")),
     **_means("task_name summary subject heading", *_all("title")),
-    **_means("task id", *_all("task_id", "event_id"), Meaning("title", _unless_named)),
+    **_means("task", *_all("task_id", "event_id"), Meaning("title", _unless_named)),
+    **_means(
+        "id", Meaning("ids", _outcome), Meaning("task_id", _task), *_all("event_id"), Meaning("title", _unless_named)
+    ),
+    **_means("message_id outcome_id message_ids messages outcomes", Meaning("ids", _listed)),
     **_means("title search", *_all("query")),
     **_means("event event_name", *_all("name"), Meaning("wait_for", _member("event"))),
     **_means("event_type topic signal type", *_all("name", "action")),

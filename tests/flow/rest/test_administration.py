@@ -66,6 +66,15 @@ async def test_marking_without_saying_what_is_refused(site: Site) -> None:
         assert "name outcomes, or a task, or all" in answer.json()["detail"]
 
 
+async def test_the_id_of_an_outcome_is_one_of_the_ids_to_mark(site: Site) -> None:
+    for name in ("id", "message_id"):
+        told = (await sent(site, "POST", "/inbox/read", body={name: "m_7k3m9qx2w4hb"})).json()["detail"]
+        assert "did you mean ids" in told
+        assert "Example: ids=['m_7k3m9qx2w4hb']" in told
+    told = (await sent(site, "POST", "/inbox/read", body={"id": "t_7k3m9qx2w4hb"})).json()["detail"]
+    assert "Example: task_id='t_7k3m9qx2w4hb'" in told
+
+
 async def test_attempts_have_the_traceback_of_what_failed(site: Site) -> None:
     task_id = await failed(site)
     [attempt] = (await read(site, f"/tasks/{task_id}/attempts"))["attempts"]
