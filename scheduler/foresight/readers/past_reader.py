@@ -170,10 +170,13 @@ class PastReader:
     def attempts(self, task_id: str, *, by: Principal = LOCAL) -> Sequence[Attempt]:
         """Return every attempt of every run of a task, oldest first; of a chain, those of its steps one by one.
 
-        An unknown task has none; an unknown chain raises TaskNotFound.
+        Raises TaskNotFound.
         """
         task_ids = tasks_of(self._store, by.tenant, task_id)
-        return [each for name in task_ids for each in self._store.history.attempts(by.tenant, name)]
+        found = [each for name in task_ids for each in self._store.history.attempts(by.tenant, name)]
+        if not found and not is_chain_id(task_id):
+            self._store.tasks.get(by.tenant, task_id)  # a task of which nothing has run yet has none
+        return found
 
     def run_log(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from duetime import DecisionPage, InvalidArgument, Principal, Scheduler
+from duetime import DecisionPage, InvalidArgument, Principal, Scheduler, TaskNotFound
 from duetime.scheduler.rules.policies.decision import Contender, Look
 from duetime.scheduler.rules.policies.decision_record import Decision
 from duetime.scheduler.store import Store
@@ -37,6 +37,14 @@ def test_a_decision_that_there_is_not_is_told_by_its_id(scheduler: Scheduler, an
         scheduler.decision("d_9", by=ann)
     with pytest.raises(Exception, match=r"no decision 'd_1'"):
         scheduler.decision("d_1", by=Principal("others", "bob"))
+
+
+def test_attempts_of_a_task_that_there_is_not_are_refused_as_the_task_is(scheduler: Scheduler) -> None:
+    made = scheduler.schedule("Stretch", when="in 2 hours").record.task.id
+    assert scheduler.attempts(made) == []
+    for unknown, by in (("t_000000000000", None), ("c_000000000000", None), (made, Principal("others", "bob"))):
+        with pytest.raises(TaskNotFound, match=rf"no task '{unknown}'.* Scheduler\.list\(\)"):
+            scheduler.attempts(unknown, **({"by": by} if by else {}))
 
 
 def test_a_report_has_the_same_time_before(scheduler: Scheduler, ann: Principal) -> None:
