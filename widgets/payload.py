@@ -21,7 +21,7 @@ from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures, was_dropped
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.rules.time.times import utc
-from duetime.scheduler.task import Notify, Run, State, Task, Tier
+from duetime.scheduler.task import Notify, Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.view_parts import WaitReason, waits_in_row
 from duetime.scheduler.views import Clash, TaskPage, TaskRecord, TaskView, due_at
@@ -49,7 +49,7 @@ from duetime.widgets.schema.run_parts import MORE_WAITS, LastRun, OriginPart, Wa
 from duetime.widgets.schema.task import TaskPayload, TaskWords
 from duetime.widgets.schema.task_list import ClashMember, ClashPart, ListRow, RowWait, TaskListPayload
 from duetime.widgets.schema.time_parts import DeadlinePart, ExtraRun, RelativeDeadlinePart, Repeat, When
-from duetime.widgets.vocabulary import has_reminded
+from duetime.widgets.vocabulary import has_reminded, unusual_tier
 
 MAX_SENTENCES = 4
 MAX_ACTIONS_BYTES = 80
@@ -86,7 +86,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         when=_when(starts_at(view.record) if task.paused else due_at(run), task.timezone, view.now),
         extra_run=_extra_run(view),
         repeat=_repeat(view),
-        priority=task.priority if task.priority is not Tier.NORMAL else None,
+        priority=unusual_tier(task),
         deadline=_deadline(task, run, view.now),
         relative_deadline=_relative_deadline(task, run),
         estimate=times.length(task.estimate) if task.estimate else None,
@@ -278,7 +278,7 @@ def _row(view: TaskView, page: TaskPage) -> ListRow:
         title=cut(task.title, LIST_TITLE_CHARS),
         state=shown.state,
         when=utc(expected_at(record, view.now)),
-        priority=task.priority if task.priority is not Tier.NORMAL else None,
+        priority=unusual_tier(task),
         deadline=utc(shown.deadline) if shown.deadline and shown.state in OPEN else None,
         **pause_parts(task, record.run),
         damaged=bool(record.damage) or None,

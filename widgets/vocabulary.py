@@ -13,7 +13,7 @@ from duetime.scheduler.request import REMINDER_ACTION, never_reminds
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.settlement import LATE_AFTER
 from duetime.scheduler.rules.states import OPEN, blocked_by, is_held_by_pause
-from duetime.scheduler.task import Notify, Run, State, Task
+from duetime.scheduler.task import Notify, Run, State, Task, Tier
 
 STATE_LABELS: Final[Mapping[str, str]] = {
     "scheduled": "Scheduled",
@@ -63,6 +63,11 @@ def look_of(
 def has_reminded(state: State, action: str, notify: Notify | None) -> bool:
     """Whether a run was a reminder that its user was notified of."""
     return state is State.SUCCEEDED and action == REMINDER_ACTION and not never_reminds(action, notify)
+
+
+def unusual_tier(task: Task) -> Tier | None:
+    """Return the tier of a task, None for the usual one, which goes without saying."""
+    return None if task.priority is Tier.NORMAL else task.priority
 
 
 def stands(task: Task, run: Run) -> str:

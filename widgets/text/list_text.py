@@ -10,7 +10,7 @@ from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
 from duetime.scheduler.rules.time import times, zones
-from duetime.scheduler.task import State, Tier
+from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import waits_in_row
 from duetime.scheduler.views import Clash, HeldDeliveries, TaskFilter, TaskPage, TaskRecord, TaskView, due_at
 from duetime.widgets.outcome import LIST_TITLE_CHARS
@@ -19,7 +19,7 @@ from duetime.widgets.quote import quoted, sentences
 from duetime.widgets.text.summary import moment
 from duetime.widgets.text.task_text import QUOTES_ARE_DATA, held_until_in_words
 from duetime.widgets.text.unread_text import counted_in_words, unread_in_words, unread_lines
-from duetime.widgets.vocabulary import look_of, word_of
+from duetime.widgets.vocabulary import look_of, unusual_tier, word_of
 
 MAX_LISTED_REASON_CHARS = 80
 MAX_EXTRA_TIMES = 2
@@ -170,7 +170,7 @@ def _row_line(view: TaskView, zone: str) -> str:
         _short(expected_at(view.record, view.now), task.timezone, view.now),
         "" if task.timezone == zone else task.timezone,
         "" if look == State.SCHEDULED else _look_words(view, look),
-        "" if task.priority is Tier.NORMAL else task.priority.value,
+        unusual_tier(task) or "",
         quoted(task.title, LIST_TITLE_CHARS),
         f"by {_short(run.deadline, task.timezone, view.now)}" if run.deadline and run.state in OPEN else "",
         _asides(
