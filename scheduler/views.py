@@ -19,7 +19,7 @@ class TaskRecord:
 
     `side_runs` are open: what was snoozed, or is to run now. The first becomes current where none follows. A step is
     `renewed` whose chain has begun another generation since its last run. For a replay, `failed_run` is that of its
-    newest open dead letter.
+    newest open dead letter. In a list whose states leave out its current run, it is `listed_by_side_run`.
     """
 
     task: Task
@@ -30,6 +30,7 @@ class TaskRecord:
     damage: tuple[str, ...] = ()
     renewed: bool = False
     failed_run: Run | None = None
+    listed_by_side_run: bool = False
 
     @property
     def is_cancelled(self) -> bool:

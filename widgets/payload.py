@@ -271,8 +271,8 @@ def _clash(clash: Clash) -> ClashPart:
 
 def _row(view: TaskView, page: TaskPage) -> ListRow:
     record, task, chain = view.record, view.record.task, page.chains.get(view.record.task.id)
-    tries, misses = _max_attempts(task, record.run), blocked_by(record.run)
-    shown = extra_run(record, view.now) or record.run
+    extra = extra_run(record, view.now)
+    shown, tries, misses = extra or record.run, _max_attempts(task, record.run), blocked_by(extra or record.run)
     return ListRow(
         id=task.id,
         title=cut(task.title, LIST_TITLE_CHARS),
@@ -283,7 +283,7 @@ def _row(view: TaskView, page: TaskPage) -> ListRow:
         **pause_parts(task, record.run),
         damaged=bool(record.damage) or None,
         blocked=bool(misses) or None,
-        cancel_requested=(record.run.state in OPEN and is_stopping(record.run)) or None,
+        cancel_requested=(shown.state in OPEN and is_stopping(shown)) or None,
         why=cut(misses, MAX_CARD_MESSAGE_CHARS) if misses else None,
         repeat=True if task.repeat or (chain and chain.repeats) else None,
         reminder=True if has_reminded(record.run.state, task.action, task.notify) else None,

@@ -68,7 +68,14 @@ def as_filtered(records: Sequence[TaskRecord], where: TaskFilter) -> Sequence[Ta
     """
     if not where.states:
         return records
-    return [replace(each, side_runs=_in_states(each.side_runs, where.states)) for each in records]
+    return [
+        replace(
+            each,
+            side_runs=_in_states(each.side_runs, where.states),
+            listed_by_side_run=each.run.state not in where.states,
+        )
+        for each in records
+    ]
 
 
 def _in_states(runs: Sequence[Run], states: Collection[State]) -> tuple[Run, ...]:

@@ -34,7 +34,7 @@ def _row(row: ListRow, view: TaskView, chain: ChainName | None) -> WholeListRow:
     task, run, at = view.record.task, view.record.run, expected_at(view.record, view.now)
     whole = {
         "title": task.title,
-        "why": blocked_by(run),
+        "why": blocked_by(run) if row.blocked else None,
         "chain": chain.title if chain else None,
         "last_run": _whole(row.last_run, view) if row.last_run else None,
     }

@@ -21,10 +21,11 @@ _TO_COME: Final = frozenset({State.SCHEDULED, State.READY})
 def may_come_first(record: TaskRecord) -> bool:
     """Whether a run next to the current one may be what its user expects first.
 
-    Not where the current one runs or has ended, nor where it needs its user: it is blocked, stopping or damaged.
+    Not where the current one runs or has ended, nor where it needs its user: it is blocked, stopping or damaged. A
+    list that leaves it out shows the other one even so, unless the task is damaged.
     """
     run = record.run
-    needs_its_user = record.damage or is_stopping(run) or blocked_by(run)
+    needs_its_user = record.damage or (not record.listed_by_side_run and (is_stopping(run) or blocked_by(run)))
     return run.state in OPEN and run.state is not State.RUNNING and not needs_its_user
 
 

@@ -50,7 +50,7 @@ _NEEDS_ITS_USER = or_(_IS_STOPPING, func.coalesce(BLOCKED_RUN, false()))
 _COMES_FIRST = and_(
     SIDE_RUN.c.cancel_requested == false(),
     or_(SIDE_RUN.c.state == State.RUNNING, _STARTS_FIRST),
-    *(IS_CURRENT, PER_SECTION[OPEN_SECTION], runs.c.state != State.RUNNING, not_(_NEEDS_ITS_USER)),
+    *(IS_CURRENT, PER_SECTION[OPEN_SECTION], runs.c.state != State.RUNNING),
 )
 
 
@@ -99,13 +99,17 @@ def _among(connection: Connection, tenant: str, where: TaskFilter, matches: Matc
 
 
 def _first(tenant: str, where: TaskFilter) -> Subquery:
-    """Select by task when the first of such runs comes that the filter may show, and the rank of their states."""
+    """Select by task when the first of such runs comes that the filter may show, and the rank of their states.
+
+    A current run that needs its user comes first, in a list that shows it.
+    """
+    needs_its_user = and_(_NEEDS_ITS_USER, is_in_states(where)) if where.states else _NEEDS_ITS_USER
     at, rank = SIDE_RUN.c.listed_at, case(*((SIDE_RUN.c.state == state, n) for n, state in enumerate(_RANKED)))
     return (
         select(SIDE_RUN.c.task_id, func.min(at, type_=at.type).label("listed_at"), func.min(rank).label("rank"))
         .join_from(SIDE_RUN, runs, runs.c.task_id == SIDE_RUN.c.task_id)
         .join(tasks, tasks.c.id == runs.c.task_id)
-        .where(*is_side_run_of(tenant), _COMES_FIRST, *_of_side_run(where))
+        .where(*is_side_run_of(tenant), _COMES_FIRST, not_(needs_its_user), *_of_side_run(where))
         .group_by(SIDE_RUN.c.task_id)
         .subquery("first")
     )

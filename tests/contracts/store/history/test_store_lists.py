@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.states import BLOCKED_PREFIX
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeliveryState, State
@@ -85,13 +87,16 @@ def test_ended_tasks_stand_by_when_they_ended_and_retried_ones_by_when_they_are_
     assert ids(store) == [soon.task.id, again.task.id, early.task.id, late.task.id]
 
 
-def with_extra_run(store: Store, at: datetime, *, due: datetime = NOON + 48 * HOUR) -> str:
-    """Store a series that is due at a later time, and a run next to it; return the id of the task."""
+def with_extra_run(store: Store, at: datetime, *, due: datetime = NOON + 48 * HOUR, **own: Any) -> str:
+    """Store a series that is due at a later time, and a run next to it; return the id of the task.
+
+    Its own next run is changed as `own` says.
+    """
     made = added(store, due, repeat="FREQ=WEEKLY")
     extra = a_run(made.task, at, current=False, number=2)
 
     def decide(found: TaskRecord) -> Change:
-        return Change(found.task, found.run, extra_run=extra, kind=EventKind.RUN_NOW)
+        return Change(found.task, replace(found.run, **own), extra_run=extra, kind=EventKind.RUN_NOW)
 
     store.tasks.change(TENANT, made.task.id, actor="ann", kind=EventKind.RUN_NOW, decide=decide)
     return made.task.id
@@ -136,6 +141,23 @@ def test_an_extra_run_of_a_series_is_found_and_counted_as_running_once(store: St
         TENANT, extra, actor="ann", kind=EventKind.CANCELLED, decide=lambda found: changes.cancel(found, clock())
     )
     assert ids(store, running) == [own.task.id]
+
+
+@pytest.mark.parametrize("own", [{"summary": f"{BLOCKED_PREFIX}no handler"}, {"cancel_requested": True}])
+def test_an_extra_run_behind_a_run_that_needs_its_user_is_found_under_its_own_state(
+    store: Store, own: dict[str, Any]
+) -> None:
+    extra = with_extra_run(store, NOON, due=NOON + HOUR, **own)
+    run_extra(store)
+    later = added(store, NOON + 2 * HOUR)
+    for states, found in (
+        ((State.RUNNING,), {State.RUNNING: 1}),
+        ((State.RUNNING, State.READY), {State.RUNNING: 1}),
+        ((State.RUNNING, State.SCHEDULED), {State.SCHEDULED: 2}),
+    ):
+        where = TaskFilter(states=states)
+        assert ids(store, where) == [extra, later.task.id][: sum(found.values())]
+        assert store.tasks.counts(TENANT, where) == counted(store, where, 9).by_state == found
 
 
 @pytest.mark.parametrize("limit", [1, 2, 9])

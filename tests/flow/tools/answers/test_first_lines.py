@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from duetime import Context, handler
+from duetime.scheduler.events import EventKind
 from duetime.scheduler.handlers import Handlers, reminder
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
+from duetime.scheduler.records import Change
 from duetime.scheduler.rules.settlement import words_and_note
+from duetime.scheduler.rules.states import BLOCKED_PREFIX
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -249,6 +253,11 @@ def test_an_extra_run_that_is_under_way_is_what_a_task_does_now(ask: Ask, store:
         text, page = ask("list_tasks", **given)
         assert text.startswith("1 running.\n")
         assert [(row["state"], row["when"]) for row in page["tasks"]] == [("running", "2026-11-21T23:00:00Z")]
+    own = replace(store.tasks.get("local", made["id"]).run, summary=f"{BLOCKED_PREFIX}secret 'crm'")
+    store.tasks.change("local", made["id"], actor="w", kind=EventKind.RUN_NOW, decide=lambda it: Change(it.task, own))
+    for given, shown in (({}, ("scheduled", True)), ({"state": "running"}, ("running", None))):
+        _, page = ask("list_tasks", **given)
+        assert [(row["state"], row.get("blocked")) for row in page["tasks"]] == [shown]
 
 
 def test_the_deadline_of_an_extra_run_is_its_own_or_none(ask: Ask) -> None:
