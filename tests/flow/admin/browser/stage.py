@@ -8,10 +8,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.handlers import Context, Plugin, handler
 from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.nodes import heartbeat, term
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.policies.decision import Contender, Look
@@ -30,6 +33,9 @@ SLOT_COUNT = 2
 TASKS_COUNT = 90
 AHEAD = timedelta(hours=6)
 """By so much the day of the sample ends after now: what has run in it fills the day until now."""
+
+HOST, PID = "worker-1", 4711
+"""The machine and the process that the pictures name, whoever draws them."""
 
 MARIA = Principal("local", "maria", via="admin 10.0.0.7")
 
@@ -52,12 +58,22 @@ def at_work(folder: Path) -> Iterator[Served]:
     """Serve a day of tasks, of which some run now."""
     url, ended = f"sqlite:///{folder}/duetime.db", threading.Event()
     fill(url, TASKS_COUNT, until=datetime.now(UTC) + AHEAD, overdue=False)
-    with served(url, runs=True, handlers=[renderer(ended)]) as site:
+    with _as_one_machine(), served(url, runs=True, handlers=[renderer(ended)]) as site:
         try:
             _work(site.app)
             yield site
         finally:
             ended.set()
+
+
+@contextmanager
+def _as_one_machine() -> Iterator[None]:
+    """Let workers that start within the block report `HOST` and `PID`."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (heartbeat, term):
+            patch.setattr(module, "socket", SimpleNamespace(gethostname=lambda: HOST))
+            patch.setattr(module, "os", SimpleNamespace(getpid=lambda: PID))
+        yield
 
 
 def _work(app: App) -> None:

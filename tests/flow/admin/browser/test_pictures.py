@@ -6,6 +6,7 @@ A picture that is missing is taken, and each again where `ADMIN_PICTURES` is set
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
@@ -106,3 +107,5 @@ def _show(window: Window, site: Served, name: str, path: str) -> None:
     else:
         window.open(path)
     window.page.wait_for_function(DRAWN)
+    here = f"{socket.gethostname()}-{os.getpid()}"
+    assert here not in window.page.content(), "the machine that takes a picture is not in it"
