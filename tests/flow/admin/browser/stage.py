@@ -14,7 +14,7 @@ import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.handlers import Context, Plugin, handler
 from duetime.scheduler.history.runs import RunFilter
-from duetime.scheduler.nodes import heartbeat, term
+from duetime.scheduler.nodes import term
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.policies.decision import Contender, Look
@@ -68,11 +68,10 @@ def at_work(folder: Path) -> Iterator[Served]:
 
 @contextmanager
 def _as_one_machine() -> Iterator[None]:
-    """Let workers that start within the block report `HOST` and `PID`."""
+    """Name the worker of a runner that starts within the block by `HOST` and `PID`."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (heartbeat, term):
-            patch.setattr(module, "socket", SimpleNamespace(gethostname=lambda: HOST))
-            patch.setattr(module, "os", SimpleNamespace(getpid=lambda: PID))
+        patch.setattr(term, "socket", SimpleNamespace(gethostname=lambda: HOST))
+        patch.setattr(term, "os", SimpleNamespace(getpid=lambda: PID))
         yield
 
 
