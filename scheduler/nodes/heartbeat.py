@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.errors import DuetimeError, Refused, listed
 from duetime.scheduler.nodes.ipc import RunnerClient
 from duetime.scheduler.queue.remote import RemoteQueue
 from duetime.scheduler.records import RunHolder, WorkerProcess
@@ -24,6 +24,7 @@ WORKER_FORGOTTEN_AFTER = timedelta(minutes=10)
 WORKER_ALIVE_FOR = timedelta(seconds=15)
 """Age of the last heartbeat after which a worker counts as silent."""
 
+_MAX_NAMES_BYTES = 400
 _BEATS_PER_CLEANUP = 24
 """Heartbeats between two cleanups of such rows."""
 
@@ -69,12 +70,30 @@ def workers_without_key(store: Store) -> list[str]:
 
     So the runner of an SQLite file, as `process` with its pid. One of an earlier release does not say which it has.
     """
+    return [*_other_keys(store)]
+
+
+def check_workers_have_key(store: Store) -> None:
+    """Raise Refused while a live worker reports keys without the first: it could read no secret after a rotation.
+
+    One that reports no key may be of an earlier release, or read no secret with or without a rotation.
+    """
+    if lacking := [name for name, key_ids in _other_keys(store).items() if key_ids]:
+        raise Refused(
+            "nothing was encrypted, since these processes do not have the first key, and their runs could read no "
+            f"secret: {listed(lacking, ', ', _MAX_NAMES_BYTES)}. Put the key before the old one in DUETIME_SECRET_KEYS "
+            "there, restart them, and rotate again."
+        )
+
+
+def _other_keys(store: Store) -> dict[str, tuple[str, ...]]:
+    """Return the ids of the keys of each live worker that does not report the first key of this process."""
     now, first = store.now(), store.secrets.key_ids[:1]
     alive = {worker.id: worker.key_ids for worker in store.workers.all() if is_alive(worker.seen_at, now)}
     runner = store.runners.current()
     if runner is not None and (keys := RemoteQueue(RunnerClient(store).ask).key_ids()) is not None:
         alive[f"process {runner.pid}"] = tuple(keys)
-    return [name for name, key_ids in alive.items() if not {*first} <= {*key_ids}]
+    return {name: key_ids for name, key_ids in alive.items() if not {*first} <= {*key_ids}}
 
 
 @dataclass(frozen=True, slots=True)

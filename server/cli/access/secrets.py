@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from duetime.scheduler.access.secret import REFERENCE_PREFIX, check_name
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.nodes.heartbeat import workers_without_key
+from duetime.scheduler.nodes.heartbeat import check_workers_have_key, workers_without_key
 from duetime.scheduler.principal import ALL_TENANTS, LOCAL
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json
@@ -93,8 +93,12 @@ def say_removed(name: str) -> None:
 
 
 def rotate(context: typer.Context, *, reason: AuditReason = None) -> None:
-    """Encrypt every secret again by the first of the secret keys, so that the others can be removed."""
+    """Encrypt every secret again by the first of the secret keys, so that the others can be removed.
+
+    It is refused while a live worker has other keys only.
+    """
     with session(context).store(create=True) as store:
+        check_workers_have_key(store)
         done = store.secrets.rotate(AuditEntry.by(cli_caller(), AuditKind.SECRETS_ROTATED, reason=reason))
         lacking = workers_without_key(store)
     say_rotated(done.encrypted, [f"{secret.name} of {secret.tenant}" for secret in done.unreadable], lacking)
@@ -109,8 +113,8 @@ def say_rotated(encrypted: int, unreadable: Sequence[str], without_key: Sequence
         output.note(f"No key decrypts {names}: add the key that encrypted {them} last, or set {them} again.")
     if without_key:
         output.note(
-            f"These processes do not report the first key, so their runs can read no secret: {', '.join(without_key)}. "
-            "Set it in DUETIME_SECRET_KEYS there, and restart them, before you remove the old key."
+            f"These processes do not report the first key: {', '.join(without_key)}. Unless they are of an earlier "
+            "release, their runs can read no secret: set it in DUETIME_SECRET_KEYS there, and restart them."
         )
     if unreadable or without_key:
         raise typer.Exit(FAILED_CODE)

@@ -11,7 +11,7 @@ from duetime.scheduler.access.secret import MAX_SECRET_BYTES
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidSetting, Refused
 from duetime.scheduler.intake.validation import tenant_read
-from duetime.scheduler.nodes.heartbeat import workers_without_key
+from duetime.scheduler.nodes.heartbeat import check_workers_have_key, workers_without_key
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.task import Json
 from duetime.server.auth.access import only_operators
@@ -48,7 +48,7 @@ class SecretsPayload(RestPayload):
 class RotatedPayload(RestPayload):
     """The result of a rotation: `encrypted` by the first key; no key decrypts those that are `unreadable`.
 
-    `workers_without_key` do not report the first key: their runs can read no secret until they have it.
+    `workers_without_key` report no key: unless they are of an earlier release, their runs can read no secret.
     """
 
     schema_: Annotated[Literal["duetime.secrets_rotated/1"], Field(alias="schema")] = "duetime.secrets_rotated/1"
@@ -85,7 +85,8 @@ def remove(call: RestCall) -> RestAnswer:
 
 
 def rotate(call: RestCall) -> RestAnswer:
-    """Encrypt every secret again by the first of the secret keys of the server."""
+    """Encrypt every secret again by the first of the secret keys of the server, unless a live worker lacks it."""
+    check_workers_have_key(call.parts.store)
     with _keys_of_server():
         done = call.parts.store.secrets.rotate(_entry(call, AuditKind.SECRETS_ROTATED, call.by.tenant))
     found = {

@@ -85,6 +85,9 @@ async def test_a_secret_is_set_listed_and_removed_and_its_value_is_in_no_answer(
         "unreadable": [],
         "workers_without_key": [],
     }
+    now = site.app.store.now()
+    site.app.store.workers.beat(WorkerProcess("w-old", "host-a", 4711, 1, started_at=now, key_ids=("older",)))
+    assert "their runs could read no secret: w-old." in (await answered(site, "POST", "/secrets/rotate", 409))["detail"]
 
 
 async def test_without_a_key_to_encrypt_with_a_secret_is_refused(tmp_path: Path) -> None:
