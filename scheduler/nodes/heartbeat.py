@@ -76,7 +76,7 @@ def workers_without_key(store: Store) -> list[str]:
 def check_workers_have_key(store: Store) -> None:
     """Raise Refused while a live worker reports keys without the first: it could read no secret after a rotation.
 
-    One that reports no key may be of an earlier release, or read no secret with or without a rotation.
+    A worker that reports no key may be of an earlier release, or read no secret with or without a rotation.
     """
     if lacking := [name for name, key_ids in _other_keys(store).items() if key_ids]:
         raise Refused(

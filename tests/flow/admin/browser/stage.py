@@ -34,8 +34,8 @@ TASKS_COUNT = 90
 AHEAD = timedelta(hours=6)
 """By so much the day of the sample ends after now: what has run in it fills the day until now."""
 
-HOST, PID = "worker-1", 4711
-"""The machine and the process that the pictures name, whoever draws them."""
+HOST = "worker-1"
+"""The machine that the pictures name, whoever draws them."""
 
 MARIA = Principal("local", "maria", via="admin 10.0.0.7")
 
@@ -68,10 +68,10 @@ def at_work(folder: Path) -> Iterator[Served]:
 
 @contextmanager
 def _as_one_machine() -> Iterator[None]:
-    """Name the worker of a runner that starts within the block by `HOST` and `PID`."""
+    """Name the worker of a runner that starts within the block by `HOST`, not by this machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(term, "socket", SimpleNamespace(gethostname=lambda: HOST))
-        patch.setattr(term, "os", SimpleNamespace(getpid=lambda: PID))
+        patch.setattr(term, "os", SimpleNamespace(getpid=lambda: 4711))
         yield
 
 
