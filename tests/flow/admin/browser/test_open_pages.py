@@ -152,11 +152,24 @@ def test_a_second_click_sends_a_form_no_second_time(empty_window: Window, empty_
     expect(page.get_by_role("status")).to_have_text("It runs now.")
 
 
-def test_a_change_of_a_pool_by_others_appears_by_itself(empty_window: Window, empty_site: Served) -> None:
+def test_a_change_of_a_pool_by_others_appears_by_itself_and_one_of_the_policy_is_taken_back(
+    empty_window: Window, empty_site: Served
+) -> None:
+    registry, page = empty_site.app.registry, empty_window.page
     empty_window.open("/pools")
-    expect(empty_window.page.get_by_text("Nothing is limited yet")).to_be_visible()
-    empty_site.app.registry.set("gpu", {"capacity": 2})
-    expect(empty_window.page.get_by_role("link", name="gpu")).to_be_visible()
+    expect(page.get_by_text("Nothing is limited yet")).to_be_visible()
+    registry.set("gpu", {"capacity": 2})
+    expect(page.get_by_role("link", name="gpu")).to_be_visible()
+
+    first, _second = (registry.policies.set({"patience": {"normal": text}}) for text in ("2 minutes", "4 minutes"))
+    empty_window.open("/policy")
+    page.get_by_role("button", name="Return to it: version 1").click()
+    expect(page.get_by_role("heading", name="Returning to version 1 was tried")).to_be_visible()
+    assert registry.policies.refresh().version == 2, "a change is shown before it is made"
+    page.get_by_role("button", name="Return to version 1", exact=True).click()
+    expect(page.get_by_role("status")).to_contain_text("Version 3 is in force: patience.normal: 240 -> 120")
+    expect(page.get_by_label("patience of normal")).to_have_value("120")
+    assert registry.policies.refresh().policy == first.policy
 
 
 @pytest.mark.parametrize("options", [{"java_script_enabled": False}], ids=str)
