@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from duetime.scheduler.chain.chain_view import CHAIN_ACTION
 from duetime.scheduler.errors import Refused
-from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.rules.changes import end_pause
 from duetime.scheduler.rules.series.catch_up import catches_up
 from duetime.scheduler.rules.series.first_side_run import first_side_run, may_come_first
@@ -40,7 +40,7 @@ def run_after_pause(record: TaskRecord, until: datetime) -> Run:
 
     A chain runs the generation that fell due during the pause, unless its policy says which missed ones run.
     """
-    runs_missed = is_chain_id(record.task.id) and not catches_up(record.task.repeat_policy)
+    runs_missed = record.task.action == CHAIN_ACTION and not catches_up(record.task.repeat_policy)
     run = record.run if runs_missed else end_pause(record, until).coming
     if run.started_at is not None or run.state is State.WAITING:
         return run

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
+
+from duetime.scheduler.chain.chain import front_steps
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.foresight.explain import wait_reasons
 from duetime.scheduler.foresight.readers.chain_reader import ChainReader
+from duetime.scheduler.foresight.reasons.before_start import approval_reasons
 from duetime.scheduler.foresight.task_view import chain_view, repeat_note, without_ids
-from duetime.scheduler.intake.chain_plan import plan_chain
+from duetime.scheduler.intake.chain_plan import ChainPlan, plan_chain
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.quotas import TenantQuotas
@@ -13,9 +19,11 @@ from duetime.scheduler.request import Request
 from duetime.scheduler.runtime.traces import Tracing
 from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.early_check import EarlyChecks
-from duetime.scheduler.service.task_creator import made_by, with_trace
+from duetime.scheduler.service.task_creator import facts_of_tried, made_by, with_trace
 from duetime.scheduler.store import Store
-from duetime.scheduler.views import TaskView
+from duetime.scheduler.task import State
+from duetime.scheduler.view_parts import WaitReason
+from duetime.scheduler.views import TaskRecord, TaskView
 
 
 class ChainCreator:
@@ -56,7 +64,8 @@ class ChainCreator:
         if request.dry_run:
             if admission := self._quotas.rehearsal(by.tenant, plan.plans, now):
                 self._store.tasks.check(by.tenant, admission)
-            return without_ids(chain_view(plan.tried(), now, warnings=plan.warnings))
+            view = chain_view(plan.tried(), now, warnings=plan.warnings)
+            return without_ids(replace(view, waits=self._waits_of_tried(plan, now)))
         admission = self._quotas.admission(by.tenant, plan.plans, now)
         with self._tracing.scheduling([each.task for each in plan.plans]) as span:
             tasks = [with_trace(each.task, span) for each in plan.plans]
@@ -66,3 +75,15 @@ class ChainCreator:
         found = self._store.chains.get(by.tenant, chain_id)
         warnings = plan.warnings if added else (repeat_note(found.steps[0].record),)
         return self._chains.view_of_new(found, created=bool(added), warnings=warnings)
+
+    def _waits_of_tried(self, plan: ChainPlan, now: datetime) -> tuple[WaitReason, ...]:
+        """Return what the first steps of a planned chain would wait for, and what later ones would ask at once."""
+        first, later = list[WaitReason](), list[WaitReason]()
+        front = {step.record.task.id for step in front_steps(plan.tried())}
+        for each in plan.plans:
+            record = TaskRecord(each.task, each.run)
+            if each.task.id not in front:
+                later += approval_reasons(record, each.approval, (), now)
+            elif each.run.state is State.WAITING:
+                first += wait_reasons(record, now, facts_of_tried(self._planner, each))
+        return tuple({reason.sentence: reason for reason in (*first, *later)}.values())

@@ -84,7 +84,7 @@ class TaskCreator:
         if admission := self._quotas.rehearsal(by.tenant, [plan], now):
             self._store.tasks.check(by.tenant, admission)
         tried = TaskRecord(plan.task, plan.run)
-        facts = self._facts_of_tried(plan) if tried.run.state is State.WAITING else None
+        facts = facts_of_tried(self._planner, plan) if tried.run.state is State.WAITING else None
         made = self._store.tasks.made_by(by.tenant, plan.key) if plan.key and has_key else None
         warnings = (*plan.warnings, *([repeat_note(made)] if made else ()))
         return without_ids(view_of(tried, now, warnings=warnings, facts=facts, other_actions=plan.other_actions))
@@ -188,17 +188,19 @@ class TaskCreator:
             return view
         return replace(view, held_until=self._facts.held_until(added.record))
 
-    def _facts_of_tried(self, plan: Plan) -> RunFacts:
-        upstreams = self._planner.upstreams(plan.task.tenant, [each.upstream_id for each in plan.after])
-        awaited = KeptWait(plan.wait) if plan.wait else None
-        return RunFacts(upstreams=tuple(upstreams.values()), approval=plan.approval, awaited=awaited)
-
     def _facts_of_added(self, added: Added, plan: Plan) -> RunFacts:
         """Read what a task waits for, as far as it was planned to: the plan of a new task is all that there is."""
         if not added.created or plan.approval or plan.wait:
             return self._facts.of(added.record)
         task = added.record.task
         return RunFacts(upstreams=tuple(self._store.dependencies.upstreams(task.tenant, task.id)))
+
+
+def facts_of_tried(planner: Planner, plan: Plan) -> RunFacts:
+    """Return what a task that is planned, and not stored, would wait for."""
+    upstreams = planner.upstreams(plan.task.tenant, [each.upstream_id for each in plan.after])
+    awaited = KeptWait(plan.wait) if plan.wait else None
+    return RunFacts(upstreams=tuple(upstreams.values()), approval=plan.approval, awaited=awaited)
 
 
 def made_by(store: Store, request: Request, by: Principal, now: datetime) -> TaskRecord | None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from duetime.scheduler.chain.chain_view import CHAIN_ACTION
 from duetime.scheduler.chain.dependency import Upstream
-from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.remedies import PAUSED_UNTIL_PREFIX, paused_reason
 from duetime.scheduler.rules.series.before_run import ANSWER_MEMBER, before_run
 from duetime.scheduler.rules.series.occurrence_wait import names_awaited, wait_of_each
@@ -158,7 +158,7 @@ def pause_reason(task: Task, run: Run, now: datetime) -> WaitReason:
     """Say until when a task is paused: until a time, or until somebody resumes it; and after how many failures."""
     until = task.paused_until
     if until is None:
-        of_chain = is_chain_id(task.id) or task.repeat is None  # only chains recur whose tasks have no rule
+        of_chain = task.action == CHAIN_ACTION or task.repeat is None  # only chains recur whose tasks have no rule
         why = pause_after_failures(task, run.failed_before, "generation" if of_chain else "run")
         return WaitReason(WaitKind.RESUME, paused_reason(why), after=why or None)
     text = f"{describe(until, task.timezone)} {task.timezone} ({relative(until, now)})"

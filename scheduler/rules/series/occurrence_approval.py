@@ -9,8 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
+from duetime.scheduler.chain.chain_view import CHAIN_ACTION
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.series.before_run import before_run
@@ -60,7 +60,7 @@ def counts_from_its_turn(task: Task, run: Run) -> bool:
 
     That of a chain is of its last steps, and exists with theirs.
     """
-    if is_chain_id(run.id):
+    if task.action == CHAIN_ACTION:
         return task.deadline_after is not None and run.deadline is None and run.ended_at is None
     return run.state is State.WAITING and task.deadline_after is not None and not before_run(task).keeps_time(run)
 

@@ -14,7 +14,7 @@ from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.chain.rerun import none_to_rerun, steps_to_rerun
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.foresight.readers.chain_reader import ChainReader
-from duetime.scheduler.foresight.task_view import chain_view, without_ids
+from duetime.scheduler.foresight.task_view import without_ids
 from duetime.scheduler.intake.changes.chain_notes import notes, still_cancelled_note, stop_requests_note
 from duetime.scheduler.intake.changes.chain_rule import StepDecision
 from duetime.scheduler.principal import LOCAL
@@ -82,7 +82,7 @@ class ChainWriter:
         after = {each.record.task.id: each.record for each in done}
         steps = tuple(step._replace(record=after[step.record.task.id]) for step in found.steps)
         chain = decision.chain.applied(found.chain) if decision.chain else found.chain
-        return without_ids(chain_view(replace(found, chain=chain, steps=steps), now))
+        return without_ids(self._chains.view_of(replace(found, chain=chain, steps=steps)))
 
 
 def bulk_call_of(found: ChainRecord, verb: BulkVerb, given: Mapping[str, Any], call: CallArguments) -> BulkCall:

@@ -262,6 +262,35 @@ def test_a_dry_run_shows_the_chain_and_stores_nothing(scheduler: Scheduler) -> N
     assert "c_" not in json.dumps(as_json(payload))
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"when": "in 2 min", "deadline": "1 hour"},
+        {"when": "in 2 min", "approval": {"question": "Really?", "by": "10 min"}},
+        {"wait_for": {"event": "order.paid", "timeout": "1 hour"}},
+        {"repeat": "every 17 minutes", "deadline": "1 hour"},
+    ],
+)
+def test_a_dry_run_of_a_chain_says_of_its_deadline_waits_and_time_what_the_call_says(
+    scheduler: Scheduler, clock: Clock, asked: dict[str, Any]
+) -> None:
+    steps: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
+    tried = scheduler.schedule("Report", steps=steps, dry_run=True, **asked)
+    made = scheduler.schedule("Report", steps=steps, **asked)
+    assert said(tried) == said(made)
+    clock.forward(minutes=1)
+    changes: list[dict[str, Any]] = [{"priority": "high"}, {"pause_until": "in 1 hour"}, {"pause": True}]
+    for change in changes:
+        tried = scheduler.reschedule(made.record.task.id, dry_run=True, **change)
+        assert said(tried) == said(scheduler.reschedule(made.record.task.id, **change)), change
+
+
+def said(view: TaskView) -> tuple[object, ...]:
+    """Return what a card shows of the time, the deadline and the waits of a chain."""
+    payload = task_payload(view)
+    return payload.when, payload.deadline, payload.relative_deadline, payload.waiting_for, payload.waits
+
+
 def test_a_chain_shows_the_deadline_that_its_last_steps_share(scheduler: Scheduler) -> None:
     steps: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}, {"name": "mail"}]
     view = scheduler.schedule("Report", when="at 13:00", steps=steps, deadline="17:00", deadline_type="hard")
