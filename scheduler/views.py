@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duetime.scheduler.task import Attempt, Delivery, InboxMessage, Run, State, Task, Tier, record
 from duetime.scheduler.translatable import Translatable
 from duetime.scheduler.view_parts import Occurrence, RunLog, WaitReason
+
+CHAIN_ACTION: Final = "chain"
+"""Stands for the action in the record of a chain, which no handler runs."""
 
 
 @record(frozen=True, slots=True)

@@ -20,10 +20,7 @@ from duetime.scheduler.chain.chain import (
 )
 from duetime.scheduler.chain.judgement import why_left_out
 from duetime.scheduler.task import Run, Task
-from duetime.scheduler.views import ChainStep, ChainView, TaskRecord, TaskView, after_pause, due_at
-
-CHAIN_ACTION: Final = "chain"
-"""Stands for the action in the record of a chain, which no handler runs."""
+from duetime.scheduler.views import CHAIN_ACTION, ChainStep, ChainView, TaskRecord, TaskView, after_pause, due_at
 
 _URGENCY: Final = ("deadline", "deadline_after", "deadline_type", "penalty")
 

@@ -6,14 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from duetime.scheduler.chain.chain_view import CHAIN_ACTION
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.rules.changes import end_pause
 from duetime.scheduler.rules.series.catch_up import catches_up
 from duetime.scheduler.rules.series.first_side_run import first_side_run, may_come_first
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import Run, State
-from duetime.scheduler.views import TaskFilter, TaskPage, TaskRecord, TaskView, after_pause, due_at
+from duetime.scheduler.views import CHAIN_ACTION, TaskFilter, TaskPage, TaskRecord, TaskView, after_pause, due_at
 
 
 def starts_at(record: TaskRecord) -> datetime:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from duetime.scheduler.chain.chain_view import CHAIN_ACTION
+from duetime.scheduler.views import CHAIN_ACTION
 from jsonschema import Draft202012Validator
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "docs" / "payloads"

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from duetime.scheduler.chain.chain_view import CHAIN_ACTION
 from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.rules.states import BLOCKED_PREFIX, OPEN
 from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import WaitKind
+from duetime.scheduler.views import CHAIN_ACTION
 from duetime.scheduler.waits.approval import USUAL_QUESTION
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.schema.task_list import ListRow, TaskListPayload

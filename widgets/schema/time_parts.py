@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from duetime.scheduler.chain.chain_view import CHAIN_ACTION
 from duetime.scheduler.task import State
+from duetime.scheduler.views import CHAIN_ACTION
 from duetime.widgets.schema.part import PayloadPart
 
 

@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from math import floor
 from typing import Final
 
-from duetime.scheduler.chain.chain_view import CHAIN_ACTION
 from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.outbound.target import WATCH
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import AT_THE_LATEST, WaitKind
+from duetime.scheduler.views import CHAIN_ACTION
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.vocabulary import STATE_LABELS, look_of, word_of
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from duetime.scheduler.chain.chain_view import CHAIN_ACTION
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.remedies import PAUSED_UNTIL_PREFIX, paused_reason
 from duetime.scheduler.rules.series.before_run import ANSWER_MEMBER, before_run
@@ -18,7 +17,7 @@ from duetime.scheduler.rules.states import BLOCKED_PREFIX, blocked_by
 from duetime.scheduler.rules.time.times import describe, length, relative
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
 from duetime.scheduler.view_parts import AT_THE_LATEST, WaitKind, WaitReason
-from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.views import CHAIN_ACTION, TaskRecord
 from duetime.scheduler.waits.approval import Approval
 from duetime.scheduler.waits.signal import OnTimeout, SignalWait
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from duetime.scheduler.chain.chain_view import CHAIN_ACTION
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import delay_of
@@ -18,7 +17,7 @@ from duetime.scheduler.rules.series.overlap import Continuation, continuation_af
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
-from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.views import CHAIN_ACTION, TaskRecord
 
 
 class Rejection(NamedTuple):
