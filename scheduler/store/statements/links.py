@@ -26,6 +26,7 @@ from duetime.scheduler.store.schema.stored_change import StoredChange
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.schema.values import FIRST_INSTANT
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.recordset import Rows
 from duetime.scheduler.store.statements import dependants, event_log, read, waiters
@@ -36,7 +37,7 @@ from duetime.scheduler.store.statements.signals import ended_waits, kept_waits, 
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import BindParameter, Connection, bindparam, false, insert, null, select, true, update
+from sqlalchemy import BindParameter, Connection, and_, bindparam, false, insert, null, select, true, update
 
 MAX_TASKS_REOPENED = 1_000
 """Tasks that one statement opens the dependencies on, or lets wait again; a statement takes so many parameters only."""
@@ -65,12 +66,11 @@ _ENDED_WITH = select(dependencies.c.upstream_id).where(
 _OPEN_ABOVE = (
     select(dependencies.c.upstream_id).where(dependencies.c.task_id == bindparam("of_task"), OPEN_DEPENDENCY).limit(1)
 )
-_ON = select(dependencies.c.task_id, dependencies.c.ended_run, dependencies.c.closed_at).where(
-    dependencies.c.upstream_id.in_(_IDS)
-)
+_CLOSED_SINCE = and_(dependencies.c.upstream_id.in_(_IDS), dependencies.c.closed_at >= bindparam("since"))
+_CLOSED = select(dependencies.c.ended_run).where(_CLOSED_SINCE)
 _REOPEN = (
     update(dependencies)
-    .where(dependencies.c.upstream_id.in_(_IDS))
+    .where(_CLOSED_SINCE)
     .values(closed_at=null(), outcome=null(), ended_run=null(), mismatch=null())
 )
 _ENDED_RUNS = (
@@ -196,7 +196,8 @@ def follow_change(connection: Connection, stored: StoredChange) -> bool:
     elif current.id != run.id and current.ended_at:  # a change is taken back that had made an ended task run again
         dependants.follow(connection, {run.task_id: current.state}, now, of=current.ended_at)
     elif current.id != run.id and old.ended_at:
-        _reopen(connection, [run.task_id], now)
+        taken_back = stored.kind in _TAKEN_BACK and old.state is State.CANCELLED
+        _reopen(connection, [run.task_id], now, since=old.ended_at if taken_back else FIRST_INSTANT)
     if State.WAITING in (old.state, current.state):
         waiters.note(connection, [run.task_id])
     return current.state is State.WAITING and _wait_on(connection, old, current, now)
@@ -214,19 +215,22 @@ def _wait_on(connection: Connection, old: Run, current: Run, now: datetime) -> b
     return True
 
 
-def _reopen(connection: Connection, task_ids: Sequence[str], now: datetime) -> None:
+def _reopen(connection: Connection, task_ids: Sequence[str], now: datetime, *, since: datetime) -> None:
     """Open the dependencies on tasks that run again; the runs that their last end had ended wait again, all the way.
 
-    It is all one transaction, however many they are: an end of one of these tasks would miss what is left for later.
+    Of a cancel that is taken back these are what it ended, `since` then: what ended with an earlier run stays. It is
+    all one transaction, however many they are: an end of one of these tasks would miss what is left for later.
     """
     left = list(task_ids)
     while left:
         these, left = left[:MAX_TASKS_REOPENED], left[MAX_TASKS_REOPENED:]
-        found = connection.execute(_ON, {"task_ids": these}).all()
-        if any(row.closed_at for row in found):
-            turns.take_back(connection, these, now)
-        connection.execute(_REOPEN, {"task_ids": these})
-        ended = [row.ended_run for row in found if row.ended_run]
+        given = {"task_ids": these, "since": since}
+        closed = connection.execute(_CLOSED, given).scalars().all()
+        if not closed:
+            continue
+        turns.take_back(connection, these, now)
+        connection.execute(_REOPEN, given)
+        ended = [run_id for run_id in closed if run_id]
         for first in range(0, len(ended), MAX_TASKS_REOPENED):
             left += _revived(connection, ended[first : first + MAX_TASKS_REOPENED], now)
 

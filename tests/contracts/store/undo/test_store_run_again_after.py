@@ -107,6 +107,21 @@ def test_a_task_that_is_to_run_again_heeds_the_end_of_the_re_run_itself(desk: De
     sound(desk)
 
 
+@on_each_database
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+def test_the_undo_of_a_cancel_leaves_what_an_earlier_run_had_ended(desk: Desk, policy: str) -> None:
+    load = desk.hourly()
+    mail = desk.scheduler.schedule("Mail", after=[load], after_failure=policy).record.task.id
+    desk.end(desk.start(9), Failed("no"))
+    desk.clock.at = at(9, 5)
+    later = desk.scheduler.schedule("Later", after=[load]).record.task.id
+    cancelled = desk.scheduler.cancel(load)
+    assert states(desk, mail, later) == [ENDED[policy], State.CANCELLED]
+    desk.scheduler.act(load, "undo", undo=cancelled.undo)
+    assert states(desk, load, mail, later) == [State.SCHEDULED, ENDED[policy], State.WAITING]
+    sound(desk)
+
+
 EVENT: Any = {"event": "rows", "timeout": "30 min"}
 
 
