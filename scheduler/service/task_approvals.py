@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from duetime.scheduler.calls.reschedule import CallArguments, Repeatable
-from duetime.scheduler.foresight.readers.run_facts import RunFactReader
+from duetime.scheduler.foresight.readers.run_facts import RunFactReader, last_skipped
 from duetime.scheduler.foresight.task_view import view_of
 from duetime.scheduler.intake.changes.actions import change_token
 from duetime.scheduler.intake.idempotency import REPEATED_CALL, key_of
@@ -57,6 +57,7 @@ class ApprovalService:
         record = given.record
         self._on_change([record.task.id])
         view = view_of(record, self._store.now(), facts=self._facts.of(record))
+        view = replace(view, not_run=last_skipped(self._store, record))
         if given.run_id is None:
             return replace(view, undo=None, warnings=(*view.warnings, REPEATED_CALL))
         return self._with_undo(view, answer, by, given.run_id)

@@ -15,7 +15,7 @@ from duetime.scheduler.chain.link_change import Changed, LinkLocks, RelinkedChan
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import UNDOABLE_KINDS, EventKind
 from duetime.scheduler.foresight.explain import RunFacts
-from duetime.scheduler.foresight.readers.run_facts import RunFactReader
+from duetime.scheduler.foresight.readers.run_facts import RunFactReader, last_skipped
 from duetime.scheduler.foresight.readers.task_reader import TaskReader
 from duetime.scheduler.foresight.task_view import facts_after, view_of, without_ids
 from duetime.scheduler.intake.changes.actions import (
@@ -132,13 +132,14 @@ class ChangeService:
             return self._view_without_undo(found.record, (REPEATED_CALL,))
         record = found.record
         [(before, change)] = tried
-        was, facts = before.task, None
+        was = before.task
         record = replace(record, task=replace(record.task, revision=was.revision, updated_at=was.updated_at))
         if isinstance(change, RelinkedChange) and change.links:
-            waits = before.run.state is State.WAITING
-            now_waiting = self._facts.of(before) if waits else RunFacts()
+            now_waiting = self._facts.of(before) if before.run.state is State.WAITING else RunFacts()
             facts = facts_after(now_waiting, change.links, planner.upstreams(was.tenant, ()))
-        view = self._view_without_undo(record) if locks is None else view_of(record, self._store.now(), facts=facts)
+            view = view_of(record, self._store.now(), facts=facts)
+        else:
+            view = self._view_without_undo(record)
         return replace(
             view, warnings=(*filter(None, [withdrawn_question_note(before, change)]), *view.warnings), undo=None
         )
@@ -161,7 +162,8 @@ class ChangeService:
         """Return a task with what it waits for now, without an undo."""
         facts = self._facts.after_change(record, waits)
         view = view_of(record, self._store.now(), facts=facts, warnings=warnings)
-        return replace(view, undo=None, held_until=self._facts.held_until(record))
+        left_out = last_skipped(self._store, record)
+        return replace(view, undo=None, not_run=left_out, held_until=self._facts.held_until(record))
 
     def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
         """Cancel a task; `undo` of the view takes it back for 30 s. Cancelling twice changes nothing."""

@@ -44,7 +44,7 @@ class ChainReader:
     def get(self, chain_id: str, *, by: Principal) -> TaskView:
         """Return a chain with its steps. Raises TaskNotFound."""
         found = self._store.chains.get(by.tenant, chain_id)
-        return replace(self.view_of(found), not_run=self._not_run(found), unread=self._unread(found, by))
+        return replace(self.view_of(found), unread=self._unread(found, by))
 
     def _unread(self, found: ChainRecord, by: Principal) -> tuple[InboxMessage, ...]:
         """Return why the steps failed that failed by themselves, as far as their user has not read it."""
@@ -64,7 +64,7 @@ class ChainReader:
         return newest if all(ran_before) else None
 
     def view_of(self, found: ChainRecord, *, created: bool | None = None, warnings: Sequence[str] = ()) -> TaskView:
-        """Return the view of a chain, with what its next steps wait for, but for their times."""
+        """Return the view of a chain, with what its next steps wait for, but for their times, and what was left out."""
         now = self._store.now()
         view = chain_view(found, now, created=created, warnings=warnings)
         next_steps = [step.record for step in front_steps(found)]
@@ -76,7 +76,8 @@ class ChainReader:
         later = [reason for _, reason in self._asked_early(found, now)]
         held = [*pause_reasons(found, view, now), *waits, *self._held(next_steps, now)]
         each_once = {reason.sentence: reason for reason in reversed((*held, *later))}
-        return replace(blocked_with(view, next_steps), waits=tuple(reversed(each_once.values())))
+        shown = tuple(reversed(each_once.values()))
+        return replace(blocked_with(view, next_steps), waits=shown, not_run=self._not_run(found))
 
     def _held(self, next_steps: Sequence[TaskRecord], now: datetime) -> Iterator[WaitReason]:
         """Return what blocks the first of the next steps, after which tasks they come, and what holds them in line."""

@@ -285,6 +285,19 @@ def test_a_dry_run_of_a_chain_says_of_its_deadline_waits_and_time_what_the_call_
         assert said(tried) == said(scheduler.reschedule(made.record.task.id, **change)), change
 
 
+def test_a_dry_run_of_a_step_that_recurs_names_what_it_comes_after(scheduler: Scheduler) -> None:
+    steps: list[StepArguments] = [
+        {"name": "fetch"},
+        {"name": "load", "after": ["fetch"], "wait_for": {"event": "rows"}},
+    ]
+    made = scheduler.schedule("Report", steps=steps, repeat="hourly").chain
+    assert made
+    for change in ({"wait_for": {"event": "files"}}, {"remove": ["wait_for"]}):
+        arguments: Any = change
+        tried = scheduler.reschedule(made.steps[1].task_id, dry_run=True, **arguments)
+        assert said(tried) == said(scheduler.reschedule(made.steps[1].task_id, **arguments))
+
+
 def said(view: TaskView) -> tuple[object, ...]:
     """Return what a card shows of the time, the deadline and the waits of a chain."""
     payload = task_payload(view)

@@ -327,7 +327,8 @@ def test_a_series_says_why_its_last_occurrence_did_not_run(
     clock.forward(hours=1)
     assert store.claims.make_ready(limit=9) == []
     if answered:
-        scheduler.reject(task_id, reason="no way")
+        rejected = task_payload(scheduler.reject(task_id, reason="no way"))
+        assert rejected.last_run == task_payload(scheduler.get(task_id)).last_run
     else:
         clock.forward(hours=2)
         Maintenance(store, MemoryQueue()).step()
@@ -336,6 +337,24 @@ def test_a_series_says_why_its_last_occurrence_did_not_run(
     assert card.last_run
     assert (card.state, card.last_run.state, card.last_run.summary) == (State.SCHEDULED, State.SKIPPED, why)
     assert f"Last run skipped «{why}»" in task_text(card)
+    for changed in (scheduler.reschedule(task_id, labels=["home"]), scheduler.cancel(task_id)):
+        assert task_payload(changed).last_run == card.last_run, "an answer says the same of it"
+
+
+def test_each_answer_of_a_chain_says_why_its_last_generation_did_not_run(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    steps: list[StepArguments] = [{"name": "back-up", "approval": {"question": "Go?", "by": "1 hour"}}]
+    chain_id = scheduler.schedule("Nightly", repeat="daily at 13:00", steps=steps).record.task.id
+    clock.forward(hours=1)
+    assert store.claims.make_ready(limit=9) == []
+    clock.forward(hours=2)
+    Maintenance(store, MemoryQueue()).step()
+    last = task_payload(scheduler.get(chain_id)).last_run
+    assert last
+    assert last.summary == "nobody answered until Tue 24 Nov 2026 14:00 UTC"
+    for changed in (scheduler.reschedule(chain_id, labels=["home"]), scheduler.cancel(chain_id)):
+        assert task_payload(changed).last_run == last
 
 
 def test_a_run_after_one_that_was_rejected_is_the_last(scheduler: Scheduler, store: Store, clock: Clock) -> None:
