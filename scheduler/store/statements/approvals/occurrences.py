@@ -116,6 +116,8 @@ def taken_back(connection: Connection, stored: StoredChange) -> None:
     So with one that was moved while it was asked for: its question was withdrawn.
     """
     task, run, now = stored.task, stored.run, stored.at
+    if task.repeat is None and stored.old_task.repeat and run.state is State.WAITING:
+        _ask_once_more(connection, task, run, now)
     if not before_run(task).asks_when_due or run.scheduled_for == stored.old_run.scheduled_for:
         return
     if not last_changes.began_by_last_change(connection, task, run):
@@ -130,6 +132,14 @@ def taken_back(connection: Connection, stored: StoredChange) -> None:
     if stands or run.state is State.WAITING:
         new = asked_again(found[0][0], run, run, now) if found else _asked_at(task, run, now)
         questions.ask(connection, [(task, run, new)])
+
+
+def _ask_once_more(connection: Connection, task: Task, run: Run, now: datetime) -> None:
+    """Open the question of a task that runs once again, as its undone recurrence had withdrawn it."""
+    own = questions.newest(connection, run.id)
+    if own is not None and not own.is_open and own.answer is None:
+        forget(connection, run, now)
+        questions.ask(connection, [(task, run, reopened(own, now))])
 
 
 def _ask_as_before(connection: Connection, task: Task, run: Run, now: datetime) -> None:

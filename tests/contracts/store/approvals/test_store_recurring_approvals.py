@@ -544,3 +544,17 @@ def test_a_question_that_comes_back_after_its_time_is_asked_for_as_long_as_at_fi
         run_id = desk.scheduler.get(task_id).record.run.id
         [approval] = desk.store.approvals.open_of("local", [run_id]).values()
         assert approval.ends_at == until
+
+
+@on_each_database
+def test_the_undo_of_a_recurrence_asks_again_until_the_same_time(desk: Desk) -> None:
+    asks: Any = {"question": "Pay?", "by": "2 hours"}
+    task_id = desk.scheduler.schedule("Payroll", when="in 1 hour", approval=asks).record.task.id
+    before = desk.scheduler.get(task_id).waiting_for
+    changed = desk.scheduler.reschedule(task_id, repeat="hourly")
+    assert (changed.record.run.state, desk.scheduler.inbox.unread()) == (State.SCHEDULED, [])
+    desk.scheduler.act(task_id, "undo", undo=changed.undo)
+    assert (state(desk, task_id), desk.scheduler.get(task_id).waiting_for) == (State.WAITING, before)
+    assert [message.text for message in desk.scheduler.inbox.unread()] == ["Pay?"]
+    assert not desk.start(9), "it was not approved"
+    sound(desk)
