@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from duetime.scheduler.calls.bulk_change import BatchWrite
@@ -22,16 +21,15 @@ from duetime.scheduler.rules.series.occurrence_wait import due_again
 from duetime.scheduler.rules.series.overtake import with_overtake_time
 from duetime.scheduler.run_records import EndedRun
 from duetime.scheduler.store.schema.rows import held, listed_at, new_run_values
-from duetime.scheduler.store.schema.tables.tasks import runs, tasks
-from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.commit_notes import note_ends
 from duetime.scheduler.store.sql.locks import exactly
+from duetime.scheduler.store.sql.row_updates import run_batch, run_row, task_batch, task_row
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import dependants, event_log, read, ready_runs
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import Connection, bindparam, update
+from sqlalchemy import Connection
 
 _STATES = frozenset({State.SCHEDULED, State.READY, State.RUNNING})
 """States in which a run waits neither for an answer nor for an event."""
@@ -148,45 +146,24 @@ def _as_it_is(each: _Changed) -> TaskRecord:
 
 
 def _write_tasks(connection: Connection, pairs: Iterable[tuple[Task, Task]]) -> None:
-    rows = [
-        ({"of_task": old.id, "was_revision": old.revision}, changing.changed_fields(old, new)) for old, new in pairs
-    ]
-    for names, some in _by_columns(rows).items():
-        exactly(len(some), _task_batch(names).run(connection, some))
+    changed = [(old, changing.changed_fields(old, new)) for old, new in pairs]
+    for names, some in _by_columns((values, task_row(old, values)) for old, values in changed).items():
+        exactly(len(some), task_batch(names).run(connection, some))
 
 
 def _write_runs(connection: Connection, pairs: Iterable[tuple[Run, Run]]) -> None:
-    rows = [
-        (
-            {"of_run": old.id, "was_state": old.state, "was_attempt": old.attempt},
-            {**changing.changed_fields(old, new), "listed_at": listed_at(new)},
-        )
-        for old, new in pairs
-        if new != old
+    changed = [
+        (old, {**changing.changed_fields(old, new), "listed_at": listed_at(new)}) for old, new in pairs if new != old
     ]
-    for names, some in _by_columns(rows).items():
-        exactly(len(some), _run_batch(names).run(connection, some))
+    for names, some in _by_columns((values, run_row(old, values)) for old, values in changed).items():
+        exactly(len(some), run_batch(names).run(connection, some))
 
 
 def _by_columns(
-    rows: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    rows: Iterable[tuple[Mapping[str, Any], dict[str, Any]]],
 ) -> dict[tuple[str, ...], list[dict[str, Any]]]:
-    """Return rows that name what they change with its new values, by the columns of these."""
+    """Return rows by the columns of their new values, which each comes with."""
     found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for which, values in rows:
-        row = {**which, **{f"to_{name}": value for name, value in values.items()}}
+    for values, row in rows:
         found.setdefault(tuple(sorted(values)), []).append(row)
     return found
-
-
-@lru_cache(maxsize=64)
-def _task_batch(names: tuple[str, ...]) -> Batch:
-    unmoved = (tasks.c.id == bindparam("of_task"), tasks.c.revision == bindparam("was_revision"))
-    return Batch(update(tasks).where(*unmoved).values({name: bindparam(f"to_{name}") for name in names}))
-
-
-@lru_cache(maxsize=64)
-def _run_batch(names: tuple[str, ...]) -> Batch:
-    unmoved = (runs.c.state == bindparam("was_state"), runs.c.attempt == bindparam("was_attempt"))
-    moved = update(runs).where(runs.c.id == bindparam("of_run"), *unmoved)
-    return Batch(moved.values({name: bindparam(f"to_{name}") for name in names}))

@@ -20,8 +20,9 @@ from duetime.scheduler.run_records import EndedRun
 from duetime.scheduler.store.schema.json_types import policy_to_json, repeat_policy_to_json
 from duetime.scheduler.store.schema.rows import folded, held, in_json, listed_at, new_run_values, twin_hash
 from duetime.scheduler.store.schema.stored_change import StoredChange
-from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import labels, runs
 from duetime.scheduler.store.sql.commit_notes import note_ends
+from duetime.scheduler.store.sql.row_updates import run_batch, run_row, task_batch, task_row
 from duetime.scheduler.store.statements import add, event_log, links, read, ready_runs, side_runs
 from duetime.scheduler.store.statements.approvals import occurrences, questions
 from duetime.scheduler.store.statements.endings import letters as dead_letters
@@ -192,8 +193,7 @@ def _write_task(connection: Connection, old: Task, new: Task) -> None:
         alike = twin_hash(new.tenant, new.owner, new.title)
         unended = (runs.c.task_id == old.id, runs.c.ended_at.is_(None))
         connection.execute(update(runs).where(*unended), {"twin_hash": alike})
-    statement = update(tasks).where(tasks.c.id == old.id, tasks.c.revision == old.revision).values(values)
-    _exactly_one(connection.execute(statement).rowcount, old.id)
+    _exactly_one(task_batch(tuple(sorted(values))).run(connection, [task_row(old, values)]), old.id)
     if "labels" in values:
         connection.execute(delete(labels).where(labels.c.tenant == old.tenant, labels.c.task_id == old.id))
         add.insert_labels(connection, new)
@@ -202,8 +202,7 @@ def _write_task(connection: Connection, old: Task, new: Task) -> None:
 def write_run(connection: Connection, old: Run, new: Run) -> None:
     if values := changed_fields(old, new):
         values["listed_at"] = listed_at(new)
-        unmoved = (runs.c.id == old.id, runs.c.state == old.state, runs.c.attempt == old.attempt)
-        _exactly_one(connection.execute(update(runs).where(*unmoved).values(values)).rowcount, old.id)
+        _exactly_one(run_batch(tuple(sorted(values))).run(connection, [run_row(old, values)]), old.id)
 
 
 def _exactly_one(count: int, what: str) -> None:
