@@ -22,7 +22,7 @@ from duetime.scheduler.store.schema.rows import folded, held, in_json, listed_at
 from duetime.scheduler.store.schema.stored_change import StoredChange
 from duetime.scheduler.store.schema.tables.tasks import labels, runs
 from duetime.scheduler.store.sql.commit_notes import note_ends
-from duetime.scheduler.store.sql.row_updates import run_batch, run_row, task_batch, task_row
+from duetime.scheduler.store.sql.row_updates import run_row, run_update, task_row, task_update
 from duetime.scheduler.store.statements import add, event_log, links, read, ready_runs, side_runs
 from duetime.scheduler.store.statements.approvals import occurrences, questions
 from duetime.scheduler.store.statements.endings import letters as dead_letters
@@ -193,7 +193,8 @@ def _write_task(connection: Connection, old: Task, new: Task) -> None:
         alike = twin_hash(new.tenant, new.owner, new.title)
         unended = (runs.c.task_id == old.id, runs.c.ended_at.is_(None))
         connection.execute(update(runs).where(*unended), {"twin_hash": alike})
-    _exactly_one(task_batch(tuple(sorted(values))).run(connection, [task_row(old, values)]), old.id)
+    statement = task_update(tuple(sorted(values)))
+    _exactly_one(connection.execute(statement, task_row(old, values)).rowcount, old.id)
     if "labels" in values:
         connection.execute(delete(labels).where(labels.c.tenant == old.tenant, labels.c.task_id == old.id))
         add.insert_labels(connection, new)
@@ -202,7 +203,8 @@ def _write_task(connection: Connection, old: Task, new: Task) -> None:
 def write_run(connection: Connection, old: Run, new: Run) -> None:
     if values := changed_fields(old, new):
         values["listed_at"] = listed_at(new)
-        _exactly_one(run_batch(tuple(sorted(values))).run(connection, [run_row(old, values)]), old.id)
+        statement = run_update(tuple(sorted(values)))
+        _exactly_one(connection.execute(statement, run_row(old, values)).rowcount, old.id)
 
 
 def _exactly_one(count: int, what: str) -> None:

@@ -33,7 +33,7 @@ from duetime.scheduler.store.sql.unindexed_column import unindexed
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.task import Delivery, Notify, Run, State, Task
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import Connection, and_, bindparam, exists, func, literal_column, or_, select
+from sqlalchemy import Connection, and_, bindparam, exists, func, literal_column, or_, select, true
 
 _RECENT_ROWS = 1_000
 _MIN_SIMILARITY_RATIO = 0.7
@@ -46,7 +46,7 @@ TASK_AND_RUN = select(*TASK_FIELDS, *RUN_FIELDS).select_from(tasks.join(runs, ru
 _other = runs.alias("other")
 _has_others = exists().where(_other.c.task_id == tasks.c.id, _other.c.id != runs.c.id)
 _ONE = TASK_AND_RUN.add_columns(or_(runs.c.ended_at.is_not(None), _has_others).label("has_past")).where(
-    tasks.c.id == bindparam("task_id"), tasks.c.tenant == bindparam("tenant"), IS_CURRENT
+    tasks.c.id == bindparam("task_id"), (tasks.c.tenant == bindparam("tenant")).is_(true()), IS_CURRENT
 )
 _MANY = TASK_AND_RUN.where(tasks.c.id.in_(bindparam("task_ids", expanding=True)), IS_CURRENT)
 

@@ -49,7 +49,7 @@ _OF_WAITING = (
             dependencies.c.task_id == _waiting.c.task_id,
         )
     )
-    .where(_waiting.c.id == bindparam("of_run"), unindexed(_waiting.c.tenant) == bindparam("tenant"))
+    .where(_waiting.c.id == bindparam("of_run"), (_waiting.c.tenant == bindparam("tenant")).is_(true()))
     .order_by(tasks.c.created_at, tasks.c.id)
 )
 _KNOWN = (

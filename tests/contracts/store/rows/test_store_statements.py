@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, patch
@@ -453,6 +454,26 @@ def test_the_look_for_a_twin_is_planned_by_its_own_index_while_the_database_is_e
         if " on runs " in line and "Cond: ((ROW(twin_hash, scheduled_for) >=" in condition
     ]
     assert [line.split(" using ")[1].split(" on ")[0] for line in looks] == ["runs_by_twin"]
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_what_a_change_of_links_reads_is_planned_by_ids_while_the_database_is_empty(
+    store: Store, *, counted: bool
+) -> None:
+    """A plan is kept: one that looks through all that a tenant has would cost more with each task that is added."""
+    upstreams, numbers = store.dependencies.known, count(1)
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), zone="UTC", upstreams=upstreams))
+    first, second = (scheduler.schedule(title, when="in 2 hours").record.task.id for title in ("First", "Second"))
+    engine, asked = store._database.engine, list[str]()
+    event.listen(engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+    scheduler.reschedule(second, after=[first])
+    if counted:
+        with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+            connection.exec_driver_sql("VACUUM (ANALYZE)")
+    with engine.connect() as connection:
+        reads = [re.sub(r"%\(\w+\)s", lambda _: f"${next(numbers)}", sql) for sql in asked if sql.startswith("SELECT")]
+        plans = [connection.exec_driver_sql(f"EXPLAIN (GENERIC_PLAN) {sql}").scalars().all() for sql in reads]
+    assert [line for plan in plans for line in plan if "Cond: ((tenant" in line or "Cond: (tenant" in line] == []
 
 
 def test_ids_that_many_runs_are_compared_with_are_a_set_that_no_planner_weighs_one_by_one(store: Store) -> None:
