@@ -22,6 +22,7 @@ from duetime.server.rest.resources.stats import read_stats, stats_json
 from duetime.server.rest.rows.pools import pools_json
 from duetime.server.session import cli_caller, session
 from duetime.server.words.command_words import COMMAND_WORDS
+from duetime.server.words.json_examples import as_json_word, with_examples
 from duetime.widgets.vocabulary import stands
 
 
@@ -151,7 +152,7 @@ def pools_set(
     reason: AuditReason = None,
 ) -> None:
     """Create or change a pool at run time; existing reservations stay."""
-    with session(context).app() as app:
+    with session(context).app() as app, with_examples(as_json_word):
         app.registry.set(name, read_spec(spec), by=cli_caller(), reason=reason)
         app.runner.wake()
         found = pools_json(app.registry.read())

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.remedies import nearest_name
 from duetime.scheduler.request import POOL_PREFIXES
 from duetime.scheduler.rules.limits.pool import (
     POOL_NAME,
@@ -20,6 +25,7 @@ from duetime.scheduler.rules.limits.pool import (
 )
 from duetime.scheduler.rules.limits.price import AMOUNT_ACCEPTED, PRICE_EXAMPLE, Price, read_price
 from duetime.scheduler.rules.limits.windows import PERIODS, Hours, read_hours
+from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.task import Json
 
@@ -40,6 +46,9 @@ _PARTS: Final[Mapping[PoolKind, tuple[str, ...]]] = {
     PoolKind.BUDGET: ("per", "zone"),
     PoolKind.CALENDAR: ("hours", "zone"),
 }
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9._:@/-]+")
+_USUAL_HOURS: Final = "mon-fri 22:00-06:00"
+_MAX_EXAMPLE_CHARS: Final = 300
 _COMMON: Final = ("kind", "capacity", "headroom", "breaker", "latency", "price")
 
 
@@ -48,17 +57,34 @@ def read_pool(name: str, given: Mapping[str, Json], *, zone: str = "UTC") -> Poo
     if name in POOL_PREFIXES or not (POOL_NAME.fullmatch(name) or POOL_TEMPLATE.fullmatch(name)):
         raise InvalidArgument(
             f"pools.{name[:100]}",
-            "is not a pool name",
+            "it is not a pool name",
             accepted="a letter or digit, then letters, digits and . _ : @ / -, 100 at most; or tenant:*, key:*",
-            example="pools.openai",
+            example=_NO_NAME.sub("-", name[:100]).strip("-_.:@/") or "openai",
         )
     reader = _SpecReader(name, given)
+    reader.refuse_unknown(dict.fromkeys((*_COMMON, *chain.from_iterable(_PARTS.values()))))
     kind = PoolKind(reader.choice("kind", "slots", tuple(PoolKind)))
-    reader.refuse_unknown((*_COMMON, *_PARTS[kind]), EXAMPLES[kind])
+    reader.refuse_unknown((*_COMMON, *_PARTS[kind]))
     pool = _read(reader, name, kind, zone)
     _check_together(reader, pool)
-    reader.raise_any()
+    if reader.problems:
+        raise _with_whole_example(reader, name, EXAMPLES[kind], zone)
     return pool
+
+
+def _with_whole_example(reader: _SpecReader, name: str, usual: str, zone: str) -> InvalidArgument | InvalidArguments:
+    """Return the problems of a declaration, whose example is the whole of it, corrected; `usual` where it is long."""
+    example = json.dumps(reader.right, ensure_ascii=False)
+    again = _SpecReader(name, reader.right)
+    kind = PoolKind(again.choice("kind", "slots", tuple(PoolKind)))
+    _check_together(again, _read(again, name, kind, zone))
+    if again.problems or len(example) > _MAX_EXAMPLE_CHARS or redacted_json(reader.right) != reader.right:
+        example = usual
+    found = [
+        InvalidArgument(each.argument, each.problem, accepted=each.accepted, example=example)
+        for each in reader.problems
+    ]
+    return found[0] if len(found) == 1 else InvalidArguments(found)
 
 
 def spec_of(pool: Pool) -> dict[str, Json]:
@@ -101,41 +127,52 @@ def _read(reader: _SpecReader, name: str, kind: PoolKind, zone: str) -> Pool:
 
 def _check_together(reader: _SpecReader, pool: Pool) -> None:
     if pool.name.startswith("key:") and pool.kind is not PoolKind.SLOTS:
-        reader.problem("kind", "a concurrency key counts slots", accepted="slots", example=EXAMPLES[PoolKind.SLOTS])
+        reader.problem("kind", "a concurrency key counts slots", accepted="slots", right="slots")
+        for part in _PARTS[pool.kind]:
+            reader.right.pop(part, None)
     if pool.name.startswith("key:") and pool.price:
-        reader.problem("price", "the use of a concurrency key is not counted", accepted="none", example="{}")
+        reader.problem("price", "the use of a concurrency key is not counted", accepted="none", right=None)
     if pool.kind is PoolKind.RATE and not 1 <= pool.at_once <= pool.capacity:
-        found, example = f"{pool.at_once} of {pool.capacity}", f"burst={max(1, pool.capacity)}"
-        reader.problem("burst", found, accepted="1 to its capacity", example=example)
+        part = "burst" if pool.capacity else "capacity"
+        found = f"it is {pool.at_once}, of a capacity of {pool.capacity}"
+        reader.problem("burst", found, accepted="1 to its capacity", right=reader.right.get("burst"))
+        reader.right[part] = max(1, pool.capacity)
 
 
 class _SpecReader:
-    """Reads the parts of one declaration, and collects every problem."""
+    """Reads the parts of one declaration, and collects every problem; `right` is the declaration as it was meant."""
 
     def __init__(self, name: str, given: Mapping[str, Json], prefix: str = "") -> None:
-        self.given = given
+        self.given = dict(given)
+        self.right: dict[str, Any] = dict(given)
+        self.problems: list[InvalidArgument] = []
         self._where = f"pools.{name}{prefix}"
         self._name = name
-        self._problems: list[InvalidArgument] = []
 
-    def problem(self, part: str, problem: str, *, accepted: str, example: str) -> None:
-        self._problems.append(InvalidArgument(f"{self._where}.{part}", problem, accepted=accepted, example=example))
+    def problem(self, part: str, problem: str, *, accepted: str, right: Any) -> None:
+        """Note what is wrong with a part, and what is right; None for a part that there is not."""
+        self.problems.append(InvalidArgument(f"{self._where}.{part}", problem, accepted=accepted))
+        self.right[part] = right
+        if right is None:
+            del self.right[part]
 
-    def raise_any(self) -> None:
-        if self._problems:
-            raise self._problems[0] if len(self._problems) == 1 else InvalidArguments(self._problems)
-
-    def refuse_unknown(self, known: tuple[str, ...], example: str) -> None:
-        for part in self.given:
-            if part not in known:
-                self.problem(str(part), "is not known here", accepted=", ".join(known), example=example)
+    def refuse_unknown(self, known: Collection[str]) -> None:
+        """Note unknown parts, and leave them out; each is read as the part that it resembles, if there is none yet."""
+        for part in [part for part in self.given if part not in known]:
+            near = nearest_name(str(part), known)
+            guess = f"; did you mean {near}" if near else ""
+            self.problem(str(part), f"it is not known here{guess}", accepted=", ".join(known), right=None)
+            value = self.given.pop(part)
+            if near and near not in self.given:
+                self.given[near] = self.right[near] = value
 
     def choice(self, part: str, default: str, choices: tuple[str, ...]) -> str:
         value = self.given.get(part, default)
         if value in choices:
             return str(value)
-        self.problem(part, f"{repr(value)[:40]} is not one of them", accepted=", ".join(choices), example=choices[0])
-        return default
+        near = nearest_name(str(value), choices) or choices[0]
+        self.problem(part, f"{repr(value)[:40]} is not one of them", accepted=", ".join(choices), right=str(near))
+        return near
 
     def number(self, part: str, default: float, *, least: float, most: float, whole: bool = False) -> float:
         value = self.given.get(part, default)
@@ -143,10 +180,9 @@ class _SpecReader:
         if isinstance(value, sort) and not isinstance(value, bool) and least <= value <= most:
             return value  # type: ignore[no-any-return]  # checked in the line above
         accepted = f"a {'whole ' if whole else ''}number from {in_full(least)} to {in_full(most)}"
-        self.problem(
-            part, f"is {repr(value)[:40]}", accepted=accepted, example=f"{part}={max(least, 1 if whole else least):g}"
-        )
-        return default
+        right = _nearest(value, least, most, whole=whole)
+        self.problem(part, f"it is {repr(value)[:40]}", accepted=accepted, right=right)
+        return right
 
     def zone(self, default: str) -> str:
         found = self._tried("zone", lambda: zones.find(str(self.given.get("zone", default)), argument="zone").key)
@@ -154,24 +190,26 @@ class _SpecReader:
 
     def hours(self) -> tuple[Hours, ...]:
         given = self.given.get("hours")
-        example = EXAMPLES[PoolKind.CALENDAR]
         if not isinstance(given, Mapping) or not given:
-            self.problem("hours", "are missing", accepted="days and hours, each with a capacity", example=example)
+            accepted = "days and hours, each with a capacity"
+            self.problem("hours", "they are missing", accepted=accepted, right={_USUAL_HOURS: 10})
             return ()
         read = _SpecReader(self._name, given, ".hours")
         units = {text: int(read.number(text, 0, least=0, most=MAX_POOL_UNITS, whole=True)) for text in given}
-        self._problems += read._problems
-        found = (self._tried("hours", partial(read_hours, text, units[text])) for text in given)
-        return tuple(each for each in found if each is not None)
+        self.problems += read.problems
+        found = [(text, self._tried("hours", partial(read_hours, text, units[text]))) for text in given]
+        right = {text if each else _USUAL_HOURS: read.right[text] for text, each in found}
+        self.right["hours"] = right
+        return tuple(each for _, each in found if each is not None)
 
     def _tried(self, part: str, read: Callable[[], T]) -> T | None:
         try:
             return read()
         except InvalidArgument as wrong:
-            self.problem(part, wrong.problem, accepted=wrong.accepted, example=wrong.example)
+            self.problem(part, wrong.problem, accepted=wrong.accepted, right=wrong.example or None)
         except ValueError as wrong:
             accepted = "days such as mon-fri or sat,sun (or none), and HH:MM-HH:MM"
-            self.problem(part, str(wrong), accepted=accepted, example="mon-fri 22:00-06:00")
+            self.problem(part, str(wrong), accepted=accepted, right=None)
         return None
 
     def price(self) -> Price | None:
@@ -182,7 +220,7 @@ class _SpecReader:
             return read_price(given)
         except ValueError as wrong:
             accepted = f"{AMOUNT_ACCEPTED}, and for how many units: AMOUNT per UNITS"
-            self.problem("price", str(wrong), accepted=accepted, example=PRICE_EXAMPLE)
+            self.problem("price", str(wrong), accepted=accepted, right=json.loads(PRICE_EXAMPLE))
             return None
 
     def breaker(self) -> Breaker | None:
@@ -191,12 +229,26 @@ class _SpecReader:
             return None
         fresh = Breaker()
         read = _SpecReader(self._name, given if isinstance(given, Mapping) else {}, ".breaker")
-        read.refuse_unknown(("failures", "error_rate", "samples", "cooldown"), '{"failures": 5, "cooldown": 30}')
+        read.refuse_unknown(("failures", "error_rate", "samples", "cooldown"))
         found = Breaker(
             failures=int(read.number("failures", fresh.failures, least=1, most=1000, whole=True)),
             error_rate=read.number("error_rate", fresh.error_rate, least=0.01, most=1),
             samples=int(read.number("samples", fresh.samples, least=1, most=10_000, whole=True)),
             cooldown=read.number("cooldown", fresh.cooldown, least=0.1, most=86_400),
         )
-        self._problems += read._problems
+        self.problems += read.problems
+        if read.problems:
+            self.right["breaker"] = read.right
         return found
+
+
+def _nearest(value: Json, least: float, most: float, *, whole: bool) -> float:
+    """Return the accepted number that is nearest to a value, be it written as text; the least for what is none."""
+    try:
+        number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    if math.isnan(number):
+        number = max(least, 1) if whole else least
+    number = min(max(number, least), most)
+    return int(number) if whole or number == int(number) else number

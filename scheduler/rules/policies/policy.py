@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.remedies import nearest_name
 from duetime.scheduler.rules.headroom import HeadroomParts
 from duetime.scheduler.rules.order import PATIENCE, VALUE_WEIGHT, KeyFacts, order_key
 from duetime.scheduler.rules.shares import Shares
@@ -77,11 +79,19 @@ def read_policy(given: Mapping[str, Any], base: OrderPolicy = DEFAULT_POLICY) ->
     """
     reader = _PolicyReader(given, spec_of(base))
     policy = reader.policy()
-    if len(reader.problems) == 1:
-        raise reader.problems[0]
     if reader.problems or policy is None:
-        raise InvalidArguments(reader.problems)
+        right = reader.right
+        example = json.dumps(right, ensure_ascii=False) if _is_accepted(right, spec_of(base)) else _EXAMPLE
+        found = [
+            InvalidArgument(each.argument, each.problem, accepted=each.accepted, example=example)
+            for each in reader.problems
+        ]
+        raise found[0] if len(found) == 1 else InvalidArguments(found)
     return policy
+
+
+def _is_accepted(given: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
+    return bool(given) and _PolicyReader(given, base).policy() is not None
 
 
 def differences(before: OrderPolicy, after: OrderPolicy) -> Iterator[str]:
@@ -103,17 +113,20 @@ def _word(number: float | None) -> str:
 
 
 class _PolicyReader:
-    """Reads the parts of a policy over those of another one, and collects what is wrong."""
+    """Reads the parts of a policy over those of another one, and collects what is wrong; `right` is what was meant."""
 
     def __init__(self, given: Mapping[str, Any], base: Mapping[str, Any]) -> None:
         self.problems: list[InvalidArgument] = []
+        self.right: dict[str, Any] = {
+            str(name): dict(part) if isinstance(part, Mapping) else part for name, part in given.items()
+        }
         self._parts: dict[str, dict[str, Any]] = {name: dict(numbers) for name, numbers in base.items()}
         for name, part in given.items():
             self._merge(str(name), part)
 
     def policy(self) -> OrderPolicy | None:
-        patience = self._numbers("patience", _seconds, "a length of time above 0, up to 366 days", '"2 minutes"')
-        value = self._numbers("value", _value, f"a number above 0, up to {MAX_VALUE_WEIGHT:g}", "4")
+        patience = self._numbers("patience", _seconds, "a length of time above 0, up to 366 days", "2 minutes")
+        value = self._numbers("value", _value, f"a number above 0, up to {MAX_VALUE_WEIGHT:g}", 4)
         shares = self._shares()
         headroom = self._headroom()
         if self.problems or shares is None:
@@ -123,12 +136,18 @@ class _PolicyReader:
 
     def _merge(self, name: str, part: Any) -> None:
         if name not in _PARTS:
-            accepted = f"parts named {', '.join(_PARTS)}"
-            self._wrong(f"policy.{name[:40]}", "is not part of a policy", accepted, _EXAMPLE)
+            stem, _, tier = name[:40].partition(".")
+            near, part = nearest_name(stem, _PARTS), {tier: part} if tier else part
+            self._wrong(f"policy.{name[:40]}", "it is not part of a policy", f"parts named {', '.join(_PARTS)}")
+            self.right.pop(name)
+            if near and near not in self.right:
+                self.right[near] = part
+                self._merge(near, part)
         elif name == "headroom" and part is None:
             self._parts.pop(name, None)
         elif not isinstance(part, Mapping):
-            self._wrong(f"policy.{name}", "is not an object of tiers", "numbers by tier", _EXAMPLE)
+            self._wrong(f"policy.{name}", "it is not an object of tiers", "numbers by tier")
+            self.right[name] = {Tier.HIGH.value: self._parts.get(name, {}).get(Tier.HIGH, HeadroomParts().high)}
         else:
             self._merge_tiers(name, part)
 
@@ -136,36 +155,39 @@ class _PolicyReader:
         for tier, number in part.items():
             if tier in _PARTS[name]:
                 self._parts.setdefault(name, {})[tier] = number
-            else:
-                of = ", ".join(_PARTS[name])
-                self._wrong(
-                    f"policy.{name}.{str(tier)[:40]}", f"has no such tier; it has {of}", of, f"{name}.{Tier.HIGH}"
-                )
+                continue
+            of = ", ".join(_PARTS[name])
+            self._wrong(f"policy.{name}.{str(tier)[:40]}", f"it has no such tier; it has {of}", of)
+            near = nearest_name(str(tier)[:40], _PARTS[name]) or Tier.HIGH.value
+            right = {each: value for each, value in self.right[name].items() if each != tier}
+            self.right[name] = {near: number, **right}
+            self._parts.setdefault(name, {})[near] = self.right[name][near]
 
-    def _numbers(self, name: str, read: Callable[[Any], float | None], accepted: str, example: str) -> dict[str, float]:
+    def _numbers(self, name: str, read: Callable[[Any], float | None], accepted: str, right: Any) -> dict[str, float]:
         found = {tier: read(number) for tier, number in self._parts.get(name, {}).items()}
         for tier, number in found.items():
             if number is None:
                 value = str(self._parts[name][tier])[:40]
-                self._wrong(f"policy.{name}.{tier}", f"{value!r} is out of range", accepted, example)
+                self._wrong(f"policy.{name}.{tier}", f"{value!r} is out of range", accepted)
+                self._correct(name, tier, right)
         return {tier: number for tier, number in found.items() if number is not None}
 
     def _shares(self) -> Shares | None:
-        accepted, example = "a part of all dispatches, above 0 and up to 1", "0.15"
-        guaranteed = self._numbers("shares", _share, accepted, example)
-        ceilings = self._numbers("ceilings", _share, accepted, example)
+        accepted = "a part of all dispatches, above 0 and up to 1"
+        guaranteed = self._numbers("shares", _share, accepted, 0.05)
+        ceilings = self._numbers("ceilings", _share, accepted, 1)
         if not len(guaranteed) == len(ceilings) == len(Tier):
             return None
         total = sum(guaranteed.values())
         if total > 1 + 1e-9:
-            usual = ", ".join(f'"{tier}": {share}' for tier, share in zip(Tier, Shares().guaranteed, strict=True))
             text = f"the guaranteed shares of all tiers are {total:g} together"
-            self._wrong("policy.shares", text, "at most 1 in all", f'{{"shares": {{{usual}}}}}')
+            self._wrong("policy.shares", text, "at most 1 in all")
+            self.right["shares"] = dict(zip(map(str, Tier), Shares().guaranteed, strict=True))
         for tier in Tier:
             if guaranteed[tier] >= ceilings[tier]:
                 text = f"the share of {tier}, {guaranteed[tier]:g}, is not below its ceiling, {ceilings[tier]:g}"
-                right = f'{{"shares": {{"{tier}": {ceilings[tier] / 2:g}}}}}'
-                self._wrong(f"policy.shares.{tier}", text, "a share below the ceiling of its tier", right)
+                self._wrong(f"policy.shares.{tier}", text, "a share below the ceiling of its tier")
+                self._correct("shares", tier, min(ceilings[tier] / 2, self.right.get("shares", {}).get(tier, 1)))
         if self.problems:
             return None
         return Shares(tuple(guaranteed[tier] for tier in Tier), tuple(ceilings[tier] for tier in Tier))
@@ -175,11 +197,14 @@ class _PolicyReader:
             return None
         parts = {Tier.CRITICAL: HeadroomParts().critical, Tier.HIGH: HeadroomParts().high, **self._parts["headroom"]}
         self._parts["headroom"] = {str(tier): part for tier, part in parts.items()}
-        found = self._numbers("headroom", _part, "a part of a worker's threads, 0 up to 0.9", "0.125")
+        found = self._numbers("headroom", _part, "a part of a worker's threads, 0 up to 0.9", 0.125)
         return HeadroomParts(found[Tier.CRITICAL], found[Tier.HIGH]) if len(found) == len(parts) else None
 
-    def _wrong(self, name: str, problem: str, accepted: str, example: str) -> None:
-        self.problems.append(InvalidArgument(name, problem, accepted=accepted, example=example))
+    def _wrong(self, name: str, problem: str, accepted: str) -> None:
+        self.problems.append(InvalidArgument(name, problem, accepted=accepted))
+
+    def _correct(self, name: str, tier: str, number: Any) -> None:
+        self.right[name] = {**(self.right.get(name) or {}), str(tier): number}
 
 
 def _number(given: Any) -> float | None:

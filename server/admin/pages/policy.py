@@ -21,6 +21,7 @@ from duetime.scheduler.task import Tier
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.failures import SHOWN, StalePage, revision_shown
 from duetime.server.admin.page_request import Visit
+from duetime.server.words.json_examples import as_assignments, with_examples
 from duetime.tools.admin.policy_rows import number_or_text
 from duetime.tools.admin.shadow_rows import report_json
 
@@ -74,9 +75,10 @@ def change(visit: Visit) -> Answer:
         return _compare(visit)
     only_tried, reason = visit.form.get("do") == TRY, visit.form.get("reason", "").strip()
     based_on = None if only_tried else _unchanged(visit)
-    made = visit.app.registry.policies.set(
-        _given(visit), by=visit.principal, reason=reason or None, dry_run=only_tried, based_on=based_on
-    )
+    with with_examples(as_assignments):
+        made = visit.app.registry.policies.set(
+            _given(visit), by=visit.principal, reason=reason or None, dry_run=only_tried, based_on=based_on
+        )
     return _page(visit, made, reason) if only_tried else _done(visit, made)
 
 
@@ -108,7 +110,8 @@ def roll_back(visit: Visit) -> Answer:
 
 def _compare(visit: Visit) -> Moved:
     reason = visit.form.get("reason", "").strip()
-    visit.app.registry.policies.shadow.set(_given(visit), by=visit.principal, reason=reason or None)
+    with with_examples(as_assignments):
+        visit.app.registry.policies.shadow.set(_given(visit), by=visit.principal, reason=reason or None)
     return Moved(visit.url("/policy"), "The shadow is set. It changes nothing that runs.")
 
 

@@ -189,9 +189,11 @@ def _spec(text: str) -> Mapping[str, Any]:
     try:
         found = strict_json(text)
     except ValueError as wrong:
-        raise InvalidArgument("declaration", f"is not JSON: {wrong}", accepted="one object", example=example) from None
+        raise InvalidArgument(
+            "declaration", f"it is not JSON: {wrong}", accepted="one object", example=example
+        ) from None
     if not isinstance(found, dict):
-        raise InvalidArgument("declaration", "is not an object", accepted="one object", example=example)
+        raise InvalidArgument("declaration", "it is not an object", accepted="one object", example=example)
     return found
 
 

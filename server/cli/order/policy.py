@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any
@@ -16,6 +16,7 @@ from duetime.scheduler.task import Tier
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_way, session
+from duetime.server.words.json_examples import as_assignments, as_json_word, with_examples
 from duetime.tools.admin.policy_rows import change_json, history_json, number_or_text, policy_json
 from duetime.tools.arguments.strict_json import strict_json
 from duetime.widgets.text.history_text import clock_time
@@ -57,7 +58,7 @@ def set_(
 ) -> None:
     """Change numbers of the policy in all processes, within seconds; everything else stays."""
     given = read_changes(changes)
-    with session(context).app() as app:
+    with session(context).app() as app, with_examples(as_typed(changes)):
         change = app.registry.policies.set(given, by=_caller(), reason=reason, dry_run=dry_run)
         app.runner.wake()
         backlog = app.backlog.report()
@@ -104,6 +105,13 @@ def _caller() -> Principal:
     return replace(LOCAL, via=cli_way())
 
 
+def as_typed(changes: Sequence[str]) -> Callable[[Mapping[str, Any]], str]:
+    """Return how changes of the policy are written as the caller typed them: JSON, or NAME.TIER=VALUE."""
+    return (
+        as_assignments if any("=" in each and not each.lstrip().startswith("{") for each in changes) else as_json_word
+    )
+
+
 def read_changes(changes: Iterable[str]) -> Mapping[str, Any]:
     words = list(changes)
     if len(words) == 1 and words[0].lstrip().startswith("{"):
@@ -125,7 +133,7 @@ def _json_of(text: str) -> Mapping[str, Any]:
     try:
         found: Mapping[str, Any] = strict_json(text)
     except ValueError as error:
-        message = f"is not JSON: {error}"
+        message = f"it is not JSON: {error}"
         raise InvalidArgument("changes", message, accepted="one JSON object", example=CHANGE_EXAMPLE) from None
     return found
 

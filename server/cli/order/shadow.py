@@ -10,9 +10,10 @@ from typing import Annotated, Any
 import typer
 from duetime.scheduler.errors import InvalidArgument
 from duetime.server.cli import output
-from duetime.server.cli.order.policy import Reason, read_changes
+from duetime.server.cli.order.policy import Reason, as_typed, read_changes
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_caller, session
+from duetime.server.words.json_examples import with_examples
 from duetime.tools.admin.shadow_rows import report_json
 from duetime.tools.arguments.strict_json import strict_json
 from duetime.widgets.text.history_text import clock_time
@@ -35,7 +36,7 @@ def shadow(
     """Compare a policy with recorded decisions before it is switched on; without arguments, show the result."""
     body = read_shadow(changes or (), off=off)
     opened = session(context)
-    with opened.app() as app:
+    with opened.app() as app, with_examples(as_typed(changes or ())):
         registry, by = app.registry.policies.shadow, cli_caller()
         if off:
             registry.remove(by=by, reason=reason)

@@ -8,6 +8,7 @@ from duetime.scheduler.dispatch.policy_registry import PolicyChange
 from duetime.scheduler.principal import Scope
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import RestPayload
+from duetime.server.words.json_examples import as_member, with_examples
 from duetime.tools.admin.policy_rows import change_json, history_json, policy_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Flag, Object, Text, Whole
@@ -72,7 +73,9 @@ def history(call: RestCall) -> RestAnswer:
 
 def change(call: RestCall) -> RestAnswer:
     """Change numbers of the policy in all processes."""
-    return _changed(call, call.parts.registry.policies.set(call.values["policy"], **_given(call)))
+    with with_examples(as_member("policy")):
+        made = call.parts.registry.policies.set(call.values["policy"], **_given(call))
+    return _changed(call, made)
 
 
 def roll_back(call: RestCall) -> RestAnswer:

@@ -10,6 +10,7 @@ from duetime.scheduler.principal import Scope
 from duetime.scheduler.task import Tier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import RestPayload
+from duetime.server.words.json_examples import as_member, with_examples
 from duetime.tools.admin.shadow_rows import report_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Object, Text, Whole
@@ -73,7 +74,8 @@ def set_shadow(call: RestCall) -> RestAnswer:
         raise InvalidArgument("policy", "give a policy or a version", accepted="one of both", example=_EXAMPLE)
     registry, reason = call.parts.registry.policies.shadow, call.values.get("reason")
     if policy is not None:
-        found = registry.set(policy, by=call.by, reason=reason)
+        with with_examples(as_member("policy")):
+            found = registry.set(policy, by=call.by, reason=reason)
     else:
         found = registry.set_version(call.values["version"], by=call.by, reason=reason)
     return RestAnswer(PolicyShadowPayload.model_validate(report_json(found)))

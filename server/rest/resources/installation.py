@@ -14,6 +14,7 @@ from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.stats import StatsPayload, read_stats, stats_payload
 from duetime.server.rest.rows.pools import pools_json
+from duetime.server.words.json_examples import as_member, with_examples
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Object, Text
 from pydantic import Field
@@ -97,7 +98,8 @@ def pool(call: RestCall) -> RestAnswer:
 
 def set_pool(call: RestCall) -> RestAnswer:
     """Create or change a pool."""
-    made = call.parts.registry.set(call.values["name"], call.values["spec"], **_given(call))
+    with with_examples(as_member("spec")):
+        made = call.parts.registry.set(call.values["name"], call.values["spec"], **_given(call))
     call.parts.runner.wake()
     return replace(pools(call), revision=made.revision)
 

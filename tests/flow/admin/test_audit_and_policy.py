@@ -225,6 +225,8 @@ async def test_a_chain_that_is_too_long_for_a_browser_is_left_to_the_command_lin
 async def test_a_change_of_the_policy_is_tried_and_then_made_and_undone(admin_page: Open) -> None:
     admin = await admin_page()
     policies = admin.site.app.registry.policies
+    wrong = await admin.post("/policy", page="/policy", do="try", **{"patience.normal": "soon"})
+    assert "Example: patience.normal=&#39;2 minutes&#39;" in wrong.text
     given = {"patience.normal": "2 minutes", "reason": "chats wait"}
     tried = await admin.post("/policy", page="/policy", do="try", **given)
     assert "patience.normal: " in tried.text

@@ -230,7 +230,7 @@ async def test_an_operator_sets_and_removes_a_pool(site: Site) -> None:
 
     assert made_pool.json()["pools"] == {"team/gpu": spec}
     assert wrong.status_code == 422
-    assert "slots" in wrong.json()["detail"]
+    assert wrong.json()["detail"].endswith("Example: spec={'kind': 'slots'}")
     assert removed.json()["pools"] == {}
     assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
     assert "no pool 'team/gpu'" in unknown.json()["detail"]

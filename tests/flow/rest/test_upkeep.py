@@ -181,6 +181,7 @@ async def test_the_policy_is_changed_by_version_and_rolled_back(site: Site) -> N
     assert (done.headers["ETag"], done.json()["version"], done.json()["changes"]) == ('"1"', 1, tried["changes"])
     assert (stale["code"], stale["revision"]) == ("stale_revision", 1)
     assert "huge" in wrong["detail"]
+    assert wrong["detail"].endswith("Example: policy={'patience': {'high': 1}}")
     assert back.json()["version"] == 2
     assert [(each["version"], each.get("reason"), len(each["changes"])) for each in versions] == [
         (2, None, 1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -81,7 +82,39 @@ def test_a_wrong_part_is_named_with_what_would_be_right(spec: dict[str, Any], na
         read_pool("p", spec)
     assert raised.value.argument == named
     assert raised.value.accepted
-    assert raised.value.example
+    read_pool("p", json.loads(raised.value.example))
+
+
+@pytest.mark.parametrize(
+    ("spec", "problems", "example"),
+    [
+        ({"capacity": "three"}, ["it is 'three'"], '{"capacity": 1}'),
+        (
+            {"kinds": "rate", "capacity": "50", "per": "second", "burst": 60},
+            ["it is not known here; did you mean kind", "it is '50'", "it is 60, of a capacity of 50"],
+            '{"capacity": 50, "per": "second", "burst": 50, "kind": "rate"}',
+        ),
+        (
+            {"kind": "rates", "capacity": 50, "per": "second", "burst": 60},
+            ["'rates' is not one of them", "it is 60, of a capacity of 50"],
+            '{"kind": "rate", "capacity": 50, "per": "second", "burst": 50}',
+        ),
+        ({"kind": "rate", "capacity": 0}, ["it is 0, of a capacity of 0"], '{"kind": "rate", "capacity": 1}'),
+        ({"capacity": 2, "breaker": {"failure": 3}}, None, '{"capacity": 2, "breaker": {"failures": 3}}'),
+    ],
+)
+def test_the_example_is_the_whole_declaration_corrected(
+    spec: dict[str, Any], problems: list[str] | None, example: str
+) -> None:
+    found = list[InvalidArgument]()
+    try:
+        read_pool("p", spec)
+    except InvalidArgument as wrong:
+        found = [wrong]
+    except InvalidArguments as several:
+        found = [*several.problems]
+    assert problems is None or [each.problem for each in found] == problems
+    assert {each.example for each in found} == {example}
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
@@ -96,7 +129,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 
 @pytest.mark.parametrize("name", ["", "a pool", "-x", "x" * 101, "a|b", "a=b", "gpu*", "tenant:", "key:"])
 def test_a_name_that_could_not_be_a_key_is_refused(name: str) -> None:
-    with pytest.raises(InvalidArgument, match="is not a pool name"):
+    with pytest.raises(InvalidArgument, match="it is not a pool name"):
         read_pool(name, {})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -36,6 +37,16 @@ def test_without_a_headroom_each_worker_goes_by_its_settings() -> None:
     assert read_policy({"headroom": None}, policy) == DEFAULT_POLICY
 
 
+def problems_of(given: dict[str, Any]) -> Sequence[InvalidArgument]:
+    try:
+        read_policy(given)
+    except InvalidArgument as wrong:
+        return [wrong]
+    except InvalidArguments as several:
+        return several.problems
+    return []
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [
@@ -49,25 +60,29 @@ def test_without_a_headroom_each_worker_goes_by_its_settings() -> None:
         ({"patience": {"normal": 1e-9}}, "policy.patience.normal: '1e-09' is out of range"),
         ({"patience": {"normal": True}}, "policy.patience.normal: 'True' is out of range"),
         ({"value": {"normal": float("nan")}}, "policy.value.normal: 'nan' is out of range"),
-        ({"value": 3}, "policy.value: is not an object of tiers"),
-        ({"value": {"urgent": 3}}, "policy.value.urgent: has no such tier"),
-        ({"headroom": {"low": 0.1}}, "policy.headroom.low: has no such tier; it has critical, high"),
+        ({"value": 3}, "policy.value: it is not an object of tiers"),
+        ({"value": {"urgent": 3}}, "policy.value.urgent: it has no such tier"),
+        ({"headroom": {"low": 0.1}}, "policy.headroom.low: it has no such tier; it has critical, high"),
         ({"headroom": {"high": 1}}, "policy.headroom.high: '1' is out of range"),
-        ({"tempo": {}}, "policy.tempo: is not part of a policy"),
+        ({"tempo": {}}, "policy.tempo: it is not part of a policy"),
+        ({"shares": {"low": 0.9}, "ceilings": {"low": 0.5}}, "policy.shares: the guaranteed shares"),
     ],
 )
-def test_a_refusal_names_the_number_and_what_is_accepted(given: dict[str, Any], named: str) -> None:
-    with pytest.raises((InvalidArgument, InvalidArguments)) as refused:
-        read_policy(given)
-    assert named in str(refused.value)
-    assert "Example: " in str(refused.value)
+def test_a_refusal_names_the_number_and_its_example_is_accepted(given: dict[str, Any], named: str) -> None:
+    found = problems_of(given)
+    assert named in str(InvalidArguments(found))
+    for each in found:
+        read_policy(json.loads(each.example))
 
 
-def test_the_example_of_shares_that_are_too_large_is_right_itself() -> None:
-    with pytest.raises(InvalidArgument) as refused:
-        read_policy({"shares": {"background": 0.3}})
-    assert refused.value.example is not None
-    assert read_policy(json.loads(refused.value.example)) == DEFAULT_POLICY
+def test_the_example_is_the_whole_change_corrected() -> None:
+    for given, right in (
+        ({"shares": {"background": 0.3}}, {"shares": spec_of(DEFAULT_POLICY)["shares"]}),
+        ({"patince": {"normal": "often", "low": "3 h"}}, {"patience": {"normal": "2 minutes", "low": "3 h"}}),
+        ({"shares.low": 0.12}, {"shares": {"low": 0.12}}),
+        ({"value": {"hihg": 9, "low": 0}}, {"value": {"high": 9, "low": 4}}),
+    ):
+        assert {each.example for each in problems_of(given)} == {json.dumps(right)}
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,19 @@ def test_the_policy_in_force_is_shown_by_tier_and_counts_in_the_statistics(capsy
 def test_a_wrong_change_is_refused_with_an_example(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["policy", "set", wrong]) == 2
     assert "Example: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        (["patience.normal=soon", "value.hihg=3"], "patience.normal='2 minutes' value.high=3"),
+        (['{"patience": {"normal": "soon"}}'], """'{"patience": {"normal": "2 minutes"}}'"""),
+    ],
+)
+def test_a_wrong_change_is_corrected_as_it_was_typed(
+    wrong: list[str], right: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for verb in ("set", "shadow"):
+        assert run(["policy", verb, *wrong]) == 2
+        assert capsys.readouterr().err.splitlines()[-1].endswith(f"Example: {right}")
+    assert run(["policy", "set", *shlex.split(right)]) == 0

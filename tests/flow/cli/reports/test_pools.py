@@ -189,7 +189,8 @@ def test_the_removal_of_a_pool_says_what_becomes_of_what_needs_it(cli: Run, name
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ('{"capacity": -1}', "pools.gpu.capacity: is -1"),
+        ('{"capacity": -1}', "pools.gpu.capacity: it is -1"),
+        ('{"capcity": 2, "headroom": 3}', """Example: '{"headroom": 0.9, "capacity": 2}'"""),
         ('{"capacity": 1', "is not JSON"),
         ("[1]", "it is not an object"),
     ],
