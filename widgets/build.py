@@ -26,12 +26,14 @@ CATALOGUE = "texts/catalogue.js"
 CARDS = {"task-card": "Task", "task-list": "Tasks"}
 MAX_CARD_BYTES = 60_000
 
-_NOTES_ON_ITS_RUNS = ("run_waits", "run_held", "run_after", "in_the_pause", "as_one", "moves_as_well")
-_NOTES_ON_CHANGES = ("paused_elsewhere", "question_withdrawn", "step_skipped", "final_cancel", "new_payload")
-_NOTES_ON_RETRIES = ("retried", "not_retried")
-LEFT_OUT_KEYS = {
-    "task-list": frozenset(f"note.{kind}" for kind in (*_NOTES_ON_ITS_RUNS, *_NOTES_ON_CHANGES, *_NOTES_ON_RETRIES))
-}
+_NOTES_FOR_MODELS = (
+    *("steps_at_once", "same_title_and_time", "silent", "undeliverable"),
+    *("early_end", "retried", "not_retried", "dry_run"),
+)
+"""On new tasks, and on arguments that no card sends: the list never gets them."""
+
+_NOTES_ON_CHANGES = ("moves_as_well", "step_skipped", "paused_elsewhere")
+LEFT_OUT_KEYS = {"task-list": frozenset(f"note.{kind}" for kind in (*_NOTES_FOR_MODELS, *_NOTES_ON_CHANGES))}
 """Texts for which a card has no room, by its name: it shows the English sentences of the server in their place."""
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "(\.{1,2}/[\w./-]+\.js)";\n', re.MULTILINE)

@@ -61,6 +61,15 @@ def test_a_built_card_has_every_text_of_each_language(name: str) -> None:
         assert lengths == sorted(map(len, plain)), language
 
 
+def test_the_list_says_what_its_own_changes_and_rows_bring_in_each_language() -> None:
+    kinds = ("run_waits", "run_held", "run_after", "in_the_pause", "as_one", "question_withdrawn", "final_cancel")
+    _, script = build.unpacked((build.CARD_PAGES / "task-list.html").read_text("utf-8"))
+    for language, texts in catalogue.read(build.SOURCES / build.LANGUAGES).items():
+        for kind in (*kinds, "new_payload"):
+            part = max(re.split(r"\{\w+\}", str(texts[f"note.{kind}"])), key=len)
+            assert part in script, (language, kind)
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
 def test_no_source_makes_markup_or_code_of_text_or_asks_the_network(path: Path) -> None:
     assert forbidden(path.read_text("utf-8")) == []
