@@ -13,7 +13,7 @@ from duetime.scheduler.intake.series_end import never_recurs
 from duetime.scheduler.rules.recurrence.recurrence import parse
 from duetime.scheduler.rules.time.tokens import ordinal_text
 from duetime.scheduler.task import Json
-from duetime.tools.arguments.types import Text
+from duetime.tools.arguments.types import Text, only_text
 
 _ANCHOR: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """A start that shows whether a sentence is one; the task has its own."""
@@ -63,6 +63,8 @@ class RecurrenceText(Text):
     def as_arguments(self, name: str, given: Json) -> Mapping[str, Json] | None:
         """Return the arguments that a recurrence in parts stands for."""
         found = recurrence_of(given) if isinstance(given, dict) else None
+        if only := only_text(given):
+            found = {name: only}
         return None if found is None else {name if each == "repeat" else each: value for each, value in found.items()}
 
 

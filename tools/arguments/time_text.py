@@ -11,7 +11,7 @@ from typing import Final
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time.times import resolve
 from duetime.scheduler.task import Json
-from duetime.tools.arguments.types import Flag, Text
+from duetime.tools.arguments.types import Flag, Text, only_text
 
 _MIN_EPOCH_S, _MAX_EPOCH_S = 10**9, 10**10
 _ZONES: Final = ("timezone", "tz")
@@ -37,7 +37,8 @@ class TimeText(Text):
         if isinstance(given, int) and not isinstance(given, bool) and _MIN_EPOCH_S <= given < _MAX_EPOCH_S:
             return {name: f"{datetime.fromtimestamp(given, UTC):%Y-%m-%dT%H:%M:%S}+00:00"}
         if not isinstance(given, dict):
-            return None
+            only = only_text(given)
+            return {name: only} if only else None
         plain = {key.replace("_", "").lower(): value for key, value in given.items()}
         zone = next(({"timezone": plain[key]} for key in _ZONES if key in plain), {})
         text = _text({key: value for key, value in plain.items() if key not in (*_ZONES, *_KINDS)})

@@ -76,12 +76,20 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class TokenText(Text):
-    """A token or an id that an answer had; no other one is shown in its place."""
+    """A token or an id that an answer had, without what stands around it; no other one is shown in its place."""
+
+    def read(self, given: Json) -> str:
+        return Text.read(self, given.strip() if isinstance(given, str) else given)
 
     def corrected(self, given: Json) -> Json:
         """Return the only text of a list or of an object."""
-        inner = list(given.values()) if isinstance(given, dict) else given
-        return inner[0] if isinstance(inner, list) and len(inner) == 1 and isinstance(inner[0], str) else None
+        return only_text(list(given.values()) if isinstance(given, dict) else given)
+
+
+def only_text(given: Json) -> str | None:
+    """Return the text of a list that has no other item, None for anything else."""
+    inner = given[0] if isinstance(given, list) and len(given) == 1 else None
+    return inner if isinstance(inner, str) else None
 
 
 @dataclass(frozen=True, slots=True)

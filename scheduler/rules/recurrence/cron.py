@@ -6,6 +6,7 @@ As in Vixie cron, a day matches either field when both day fields are restricted
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from duetime.scheduler.rules.recurrence.rule import DAILY, MINUTELY, NO_VALUES, Rule
 from duetime.scheduler.rules.time.tokens import MONTH_NAMES, WEEKDAY_NAMES, Misread
@@ -37,11 +38,22 @@ def looks_like(text: str) -> bool:
     return text.strip().startswith("@") or len(fields) >= len(_FIELDS) - 1
 
 
+def _five_of(fields: Sequence[str]) -> str:
+    """Return cron of another dialect, with seconds before its fields or a year after them, in five; else an example."""
+    has_year = len(fields) == len(_FIELDS) + 1 and fields[-1] == "*" and fields[-2] not in {"*", "?"}
+    five = " ".join("*" if field == "?" else field for field in (fields[:5] if has_year else fields[1:6]))
+    try:
+        parse(five)
+    except Misread:
+        return _EXAMPLE
+    return five
+
+
 def parse(text: str) -> Rule:
     """Read a cron expression; raise `Misread` naming the field that is wrong."""
     fields = MACROS.get(text.strip().lower(), text.lower()).split()
     if len(fields) != len(_FIELDS):
-        raise Misread(f"cron has five fields (minute hour day month weekday), not {len(fields)}", _EXAMPLE)
+        raise Misread(f"cron has five fields (minute hour day month weekday), not {len(fields)}", _five_of(fields))
     written = [_numbered(field, names) for field, names in zip(fields, _NAMES, strict=True)]
     minutes, hours, monthdays, months, weekdays = (
         _values(field, *spec) for field, spec in zip(written, _FIELDS, strict=True)

@@ -388,6 +388,12 @@ WRONG = [
 
 CORRECTED = [
     (S, {"when": "tomorrow", "until": "friday"}, "until=null or repeat='daily'"),
+    (S, {"when": ["tomorrow 9am"]}, "when='tomorrow 9am'"),
+    (S, {"repeat": ["daily at 9"]}, "repeat='daily at 9'"),
+    (S, {"repeat": "0 */15 * * * *"}, "repeat='*/15 * * * *'"),
+    (S, {"repeat": "0 30 9 ? * MON-FRI"}, "repeat='30 9 * * mon-fri'"),
+    (S, {"repeat": "30 9 * * 1-5 *"}, "repeat='30 9 * * 1-5'"),
+    (S, {"repeat": "0 30 9 * * 1-5 2026"}, "repeat='30 9 * * 1-5'"),
     (S, {"when": "tomorrow", "expect": "ok"}, "expect={'url': 'https://example.com/health'}"),
     (S, {"action": "webhook", "payload": HOOK, "expect": "ok"}, "expect={'field': 'ok'}"),
     *(
@@ -769,6 +775,13 @@ def test_the_examples_of_two_wrong_arguments_are_accepted_together(
     for tool, sent in corrections(S, given, said):
         accepted, then = answer(tool, {**sent, "dry_run": True})
         assert accepted, f"{said}\n  sent back: {sent}\n  answer: {then}"
+
+
+@pytest.mark.parametrize("around", [" {} ", "{}\n", "\t{}"])
+def test_spaces_around_an_id_are_none_of_it(answer: Answer, ids: dict[str, str], around: str) -> None:
+    for tool in ("get_task", "cancel_task"):
+        ok, said = answer(tool, {"task_id": around.format(ids["ONE"])})
+        assert ok, said
 
 
 def test_ids_of_tasks_with_commas_between_are_a_list_of_them(
