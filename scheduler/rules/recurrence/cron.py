@@ -42,6 +42,8 @@ def _five_of(fields: Sequence[str]) -> str:
     """Return cron of another dialect, with seconds before its fields or a year after them, in five; else an example."""
     has_year = len(fields) == len(_FIELDS) + 1 and fields[-1] == "*" and fields[-2] not in {"*", "?"}
     five = " ".join("*" if field == "?" else field for field in (fields[:5] if has_year else fields[1:6]))
+    if len(fields) <= len(_FIELDS):
+        return _EXAMPLE
     try:
         parse(five)
     except Misread:

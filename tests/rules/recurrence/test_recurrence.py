@@ -87,7 +87,16 @@ def walls(rule: Recurrence, count: int = 3) -> list[str]:
         ("monthly on the 1st", "FREQ=MONTHLY;BYMONTHDAY=1", "every month on the 1st at 10:00", "1 Dec", "1 Jan"),
         ("every month on the last day", "FREQ=MONTHLY;BYMONTHDAY=-1", None, "30 Nov 10:00", "31 Dec 10:00"),
         ("on the first of every month at 8am", None, "every month on the 1st at 08:00", "1 Dec 08:00", "1 Jan 08:00"),
-        ("last of the month at noon", None, "every month on the last day at 12:00", "30 Nov 12:00", "31 Dec 12:00"),
+        *(
+            (said, None, "every month on the last day at 12:00", "30 Nov 12:00", "31 Dec 12:00")
+            for said in (
+                "last of the month at noon",
+                "end of month at noon",
+                "every end of month at noon",
+                "monthly at the end of the month at noon",
+                "every month end at noon",
+            )
+        ),
         ("every month on the 1st and 15th at noon", None, None, "1 Dec 12:00", "15 Dec 12:00"),
         (
             "every first monday of the month at 10:00",

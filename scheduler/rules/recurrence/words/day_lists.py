@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 
@@ -26,7 +27,17 @@ _QUARTER_PHRASES = (
     "every quarter",
 )
 _QUARTER_MONTHS = {1: {1, 4, 7, 10}, -1: {3, 6, 9, 12}}
+_MONTH_END = re.compile(
+    r"^(?:(?:monthly|every month|every|each)\b ?)?(?:(?:at|on) )?(?:the )?"
+    r"(?:end of (?:(?:the|every|each|a) )?month|month[- ]end)\b(?! to\b)",
+    re.IGNORECASE,
+)
 _MAX_MONTH_DAYS, _SHORTEST_MONTH_DAYS = 31, 28
+
+
+def month_end_as_day(text: str) -> str:
+    """Return a recurrence that begins with the end of a month with the last day of it instead."""
+    return _MONTH_END.sub("last day of the month", text.strip())
 
 
 @dataclass(frozen=True, slots=True)
