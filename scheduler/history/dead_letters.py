@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from duetime.scheduler.errors import DuetimeError, IdempotencyConflict
+from duetime.scheduler.ids import is_run_id
 from duetime.scheduler.task import Attempt, Json
 
 MAX_REPLAYS: Final = 3
@@ -147,7 +148,8 @@ class DeadLetterNotFound(DuetimeError):
     code = "not_found"
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"no dead letter of a run {run_id[:40]!r}.", argument="run_id")
+        hint = "" if is_run_id(run_id) else " The id of a run starts with r_; the list of dead letters shows it."
+        super().__init__(f"no dead letter of a run {run_id[:40]!r}.{hint}", argument="run_id")
 
 
 class ClosingConflict(IdempotencyConflict):

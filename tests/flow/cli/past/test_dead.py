@@ -65,7 +65,8 @@ def test_dead_letters_are_listed_and_shown_with_every_attempt(said: Said, letter
     shown = json.loads(said("dead", "show", crm, "--json"))
     assert (shown["payload"]["message"], len(shown["attempts"])) == ("Call John", 1)
     assert "502 Bad Gateway" in said("dead", "show", crm)
-    assert "no dead letter" in said("dead", "show", "r_7k3m9qx2w4hb00000000", code=NOT_FOUND_CODE)
+    assert said("dead", "show", "r_7k3m9qx2w4hb00000000", code=NOT_FOUND_CODE).endswith("'r_7k3m9qx2w4hb00000000'.\n")
+    assert "The id of a run starts with r_" in said("dead", "replay", "t_7k3m9qx2w4hb", code=NOT_FOUND_CODE)
 
 
 def test_a_replay_is_counted_first_and_says_which_runs_it_made(said: Said, letters: list[str]) -> None:
