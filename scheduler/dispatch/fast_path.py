@@ -45,7 +45,7 @@ class FastPath:
     def hand_over(self, record: TaskRecord, now: datetime, *, timed: bool = False) -> bool:
         """Queue a new run if it is READY, and notify listeners. Return False if the dispatcher must be woken instead.
 
-        `timed` is a run whose wait for an approval or an event may end by time.
+        `timed`: the run waits for an approval or an event, and that wait may end by time.
         """
         if record.run.state is State.READY:
             self.put(record)

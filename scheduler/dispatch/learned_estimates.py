@@ -68,29 +68,29 @@ class LearnedEstimates:
         """Read the unknown ones of these actions in one query, before a caller needs them one by one."""
         now = self._clock()
         with self._lock:
-            missing = [of for of in dict.fromkeys(keys) if self._age_s(of, now) > ESTIMATE_USABLE_S]
+            missing = [key for key in dict.fromkeys(keys) if self._age_s(key, now) > ESTIMATE_USABLE_S]
         self._read(missing[: self._max_cached])
 
-    def _learned(self, of: ActionKey) -> Estimate | None:
-        age_s = self._age_s(of, self._clock())
+    def _learned(self, key: ActionKey) -> Estimate | None:
+        age_s = self._age_s(key, self._clock())
         if age_s > ESTIMATE_USABLE_S:
-            self._read([of])
+            self._read([key])
         elif age_s > ESTIMATE_FRESH_S:
-            self._refresh(of)
+            self._refresh(key)
         with self._lock:
-            known = self._cache.get(of)
+            known = self._cache.get(key)
             if known is not None:
-                self._cache.move_to_end(of)
+                self._cache.move_to_end(key)
         return known.learned if known else None
 
-    def _age_s(self, of: ActionKey, now: float) -> float:
-        known = self._cache.get(of)
+    def _age_s(self, key: ActionKey, now: float) -> float:
+        known = self._cache.get(key)
         return now - known.read_at_s if known else float("inf")
 
-    def _refresh(self, of: ActionKey) -> None:
+    def _refresh(self, key: ActionKey) -> None:
         """Queue a row for the thread that reads all queued rows; where none can start now, a later call starts it."""
         with self._lock:
-            self._stale.add(of)
+            self._stale.add(key)
             starts, self._refreshing = not self._refreshing, True
         try:
             if starts:
@@ -111,19 +111,16 @@ class LearnedEstimates:
         found = self._found(keys)
         now = self._clock()
         with self._lock:
-            for of in keys:
-                self._cache[of] = _Known(found.get(of), now)
-                self._cache.move_to_end(of)
+            for key in keys:
+                self._cache[key] = _Known(found.get(key), now)
+                self._cache.move_to_end(key)
             while len(self._cache) > self._max_cached:
                 self._cache.popitem(last=False)
 
     def _found(self, keys: list[ActionKey]) -> dict[ActionKey, Estimate | None]:
-        """Read estimates.
-
-        While the database is away, cached ones count as fresh, so that no caller waits for it again.
-        """
+        """Return stored estimates; while the database is away, cached ones, so that no caller waits for it again."""
         try:
-            return {of: estimate_from(histogram) for of, histogram in self._store.estimates.get(keys).items()}
+            return {key: estimate_from(histogram) for key, histogram in self._store.estimates.get(keys).items()}
         except StoreUnavailable as error:
             log.debug("cannot read estimates: %s", error)
-            return {of: known.learned for of in keys if (known := self._cache.get(of))}
+            return {key: known.learned for key in keys if (known := self._cache.get(key))}

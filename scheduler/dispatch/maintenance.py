@@ -101,15 +101,14 @@ class Maintenance:
     """Puts ready runs that the queue has lost back into it, at the start and every 30 seconds.
 
     The same look expires runs that their series holds up: it reads every run that is held.
-    Every 3 s: mark as crashed every attempt whose lease has expired and which `worker` does not hold. Covers a result
-    that could not be stored. The end releases its reservations. Before that, `worker` hands back the runs whose start
-    the database did not answer.
-    After an outage, wait one round so that other workers can renew first. After a jump of the database's clock, end
-    only attempts whose lease stays unrenewed for half a minute, because other processes see the jump later.
 
-    The same step gives approvals their default answers. It removes expired leases from the queue; a run that had not
-    started returns at once. It refreshes outdated statistics of tables. Once an hour it removes expired idempotency
-    keys and signals.
+    Every 3 s it ends attempts whose lease has expired and which `worker` does not hold, also where their result could
+    not be stored, and releases what they had reserved. First `worker` hands back the runs whose start the database did
+    not answer. After an outage it waits one round, so that other workers can renew before. After a jump of the
+    database's clock it ends only attempts whose lease stays unrenewed for half a minute: others see the jump later.
+
+    The same step gives approvals their default answers, removes expired leases from the queue, and refreshes outdated
+    statistics of tables. Once an hour it removes expired idempotency keys and signals.
     """
 
     def __init__(

@@ -121,7 +121,7 @@ def adopt_running(store: Store, queue: DispatchQueue, placement: Placement) -> N
     after = None
     while page := store.claims.running(limit=RUNNING_PAGE_ROWS, after=after):
         for run in page:
-            queue.adopt(run.worker, _entry(run, placement), run.token, _left(run, store.now()))
+            queue.adopt(run.worker, _entry(run, placement), run.token, _lease_left_ms(run, store.now()))
         after = page[-1].run_id
 
 
@@ -130,14 +130,14 @@ def _entry(run: RunningRun, placement: Placement) -> Entry:
     return Entry(run.run_id, created, run.tier.rank, run.reserved, created, action=action)
 
 
-def _left(run: RunningRun, now: datetime) -> float:
+def _lease_left_ms(run: RunningRun, now: datetime) -> float:
     """Return the milliseconds left of a claim's lease, 0 when it has expired and the store must recover the run."""
     return max(0.0, (run.lease_until - now).total_seconds() * 1000)
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A damage of the queue, and when it was refilled because of it."""
+    """Why the queue was damaged, and when it was refilled because of that."""
 
     why: str
     at: datetime
@@ -185,7 +185,7 @@ class QueueMonitor:
         Raises QueueTaken.
         """
         try:
-            self._queue.look(self._keep)
+            self._queue.look(self._claim_when_due)
         except QueueLost:
             self.step()
         except QueueTaken:
@@ -212,12 +212,12 @@ class QueueMonitor:
     def _look(self) -> None:
         if self._look_at() <= self._clock():
             with suppress(QueueLost, QueueUnavailable):
-                self._queue.look(self._keep)
+                self._queue.look(self._claim_when_due)
 
     def _look_at(self) -> float:
         return min(self._claim_at, self._queue.answered_at + IDLE_PROBE_DELAY_S)
 
-    def _keep(self) -> None:
+    def _claim_when_due(self) -> None:
         """Claim the queue when that is due, and whenever its owner may have changed."""
         now = self._clock()
         if self._claim_at <= now or self._queue.away is not None:
@@ -257,7 +257,7 @@ class QueueMonitor:
 
     def _is_lost(self) -> bool:
         try:
-            self._queue.look(self._keep)
+            self._queue.look(self._claim_when_due)
         except QueueLost:
             return True
         return False

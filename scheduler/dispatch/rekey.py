@@ -67,7 +67,7 @@ class NewKeys:
                 self._queue.rescore(run.run_id, self._placement.key(run))
         drops: dict[str, datetime] = {}
         for run in runs:
-            if run.estimate is not None or not self._is_due(run):
+            if run.estimate is not None or not self._takes_new_key(run):
                 continue
             self._queue.rescore(run.run_id, self._placement.key(run))
             if (drop_at := self._placement.drop_at(run)) is not None:
@@ -89,14 +89,14 @@ class NewKeys:
         }
 
     def _follow_policy(self, runs: Sequence[ReadyRun]) -> None:
-        due = [run for run in runs if run.run_id > self._policy_resume_after][: self._policy_keys_left]
-        for run in due:
+        following = [run for run in runs if run.run_id > self._policy_resume_after][: self._policy_keys_left]
+        for run in following:
             self._queue.rescore(run.run_id, self._placement.key(run))
-        self._policy_keys_left -= len(due)
-        if due:
-            self._policy_resume_after = due[-1].run_id
+        self._policy_keys_left -= len(following)
+        if following:
+            self._policy_resume_after = following[-1].run_id
 
-    def _is_due(self, run: ReadyRun) -> bool:
+    def _takes_new_key(self, run: ReadyRun) -> bool:
         action = (run.tenant, run.action)
         if action not in self._current_p90:
             self._current_p90[action] = self._placement.learned_p90(*action)

@@ -27,7 +27,7 @@ RUNS_PER_CHECK = 1000
 """Ready runs that one check reads; the next check continues behind them."""
 
 MAX_CLASSES_PER_CHECK = 50
-"""Runs of different tier, tenant, action and needs about which one check queries in the queue."""
+"""Heads that one check asks the queue about: the first runs of each tier, tenant, action and needs."""
 
 
 class StuckRuns:
@@ -63,11 +63,11 @@ class StuckRuns:
         now, before = self._clock(), self._found
         stuck = stuck_runs(self._queue, [*(entry for entry, _ in before.values()), *self._next_heads()])
         self._found = {entry.run_id: before.get(entry.run_id, (entry, now)) for entry in stuck}
-        lasting = now - min((since for _, since in self._found.values()), default=now)
-        if lasting >= MAX_STUCK_S:
+        stuck_s = now - min((since for _, since in self._found.values()), default=now)
+        if stuck_s >= MAX_STUCK_S:
             self._found.clear()
             self._queue.report(
-                QueueDamaged(f"the queue is damaged: for {lasting:.0f} s it did not start runs that nothing held up")
+                QueueDamaged(f"the queue is damaged: for {stuck_s:.0f} s it did not start runs that nothing held up")
             )
 
     def _next_heads(self) -> list[Entry]:

@@ -156,19 +156,18 @@ def as_answer(approval: Approval | None) -> dict[str, Json] | None:
     return ReceivedAnswer(approval.answer, approval.answered_by or DUETIME_ACTOR, approval.reason).to_json()
 
 
-def is_repeat(task_id: str, approval: Approval | None, answer: ApprovalAnswer) -> bool:
-    """Whether an answer was given before. Raises Refused where nothing is asked, or the answer was another one."""
+def check_repeat(task_id: str, approval: Approval | None, answer: ApprovalAnswer) -> None:
+    """Raise Refused where nothing was asked, or where the first answer was another one."""
     if approval is None:
         raise Refused(f"{task_id} is not waiting for approval.", argument="task_id", remedy=remedies.Inspect(task_id))
     if approval.is_open:
-        return False
+        return
     if approval.answer is None:
         raise Refused(f"{task_id} is no longer waiting for approval.", remedy=remedies.Inspect(task_id))
     if approval.answer is not answer:
         why = f" ({approval.reason})" if approval.reason else ""
         first = f"{approval.answered_by} {ANSWER_KINDS[approval.answer]} it already{why}"
         raise Refused(f"{task_id} stays as it is: {first}.", remedy=remedies.Inspect(task_id))
-    return True
 
 
 def taken_back_by(approval: Approval) -> str:

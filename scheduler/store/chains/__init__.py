@@ -1,1 +1,1 @@
-"""Tasks that come after others, as they are kept: a part of the store."""
+"""Tasks that come after others, and answers to questions before a run, as they are kept: a part of the store."""

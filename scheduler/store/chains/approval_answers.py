@@ -125,7 +125,7 @@ def _check_repeat(
         given = {"of_task": record.task.id, "how": answer, "since": now - UNDO_WINDOW}
         if connection.execute(_JUST_ANSWERED, given).first() is not None:
             return
-    rules.is_repeat(run_id or record.task.id, approval, answer)
+    rules.check_repeat(run_id or record.task.id, approval, answer)
 
 
 def store_default(connection: Connection, record: TaskRecord, run_id: str, now: datetime) -> bool:

@@ -141,8 +141,8 @@ class Approvals:
             acting: Acting = {"actor": actor, "via": via}
             queued = [
                 record.run.id
-                for record, of_it in zip(found, tokens, strict=True)
-                if approval_undo.take_back(connection, record, of_it, acting, now)
+                for record, its_token in zip(found, tokens, strict=True)
+                if approval_undo.take_back(connection, record, its_token, acting, now)
             ]
             if key:
                 idempotency.store_change(connection, found[0].task, key)

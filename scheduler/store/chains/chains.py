@@ -48,7 +48,7 @@ _NAMES = (
 
 
 class Chains:
-    """The chains of a tenant."""
+    """Stores and reads chains; each call is for one tenant."""
 
     def __init__(self, database: Database, now: Callable[[], datetime], forms: Forms, commits: Commits) -> None:
         self._database = database

@@ -60,7 +60,7 @@ class Commits:
         return put_back
 
     def notify(self, task_ids: Sequence[str]) -> None:
-        """Report tasks to the listener of freed ones, as if their runs went on: theirs wait from now on."""
+        """Call the listener of freed runs for tasks whose runs wait from now on: their waits may end by time."""
         if task_ids:
             self._listeners.freed(task_ids)
 

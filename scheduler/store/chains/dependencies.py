@@ -30,7 +30,7 @@ _NOT_FREED: Final = Blame("task", "it waits for nothing, but cannot go on", runs
 
 
 class Dependencies:
-    """Dependencies of tasks."""
+    """Reads what tasks come after, and what waits for them; follows up ends that nothing has followed."""
 
     def __init__(self, database: Database, now: Callable[[], datetime], commits: Commits) -> None:
         self._database = database

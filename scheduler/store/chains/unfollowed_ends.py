@@ -13,7 +13,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements import dependants
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.ready_runs import IS_ACTIVE
-from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT as NO_SIGNAL
+from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select
@@ -27,7 +27,7 @@ _UNFOLLOWED = (
 )
 _AWAITED = (
     select(signal_waits.c.task_id)
-    .where(signal_waits.c.waiter_id.in_([runs.c.task_id, runs.c.id]), NO_SIGNAL)
+    .where(signal_waits.c.waiter_id.in_([runs.c.task_id, runs.c.id]), OPEN_WAIT)
     .correlate(runs)
     .exists()
 )
