@@ -191,7 +191,7 @@ def _after(given: Moment) -> timedelta | None:
         return None
     if not timedelta(0) < found <= MAX_DEADLINE_AFTER:
         example = f"deadline={'366 days' if found > MAX_DEADLINE_AFTER else '2 hours'!r}"
-        raise InvalidArgument("deadline", "out of range", accepted="a duration of up to a year", example=example)
+        raise InvalidArgument("deadline", "out of range", accepted="more than 0 s, and up to a year", example=example)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from operator import attrgetter
 from typing import Any, Protocol
@@ -25,7 +25,7 @@ from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, EstimateLookup, declared_estimate
 from duetime.scheduler.rules.time import zones
-from duetime.scheduler.rules.time.times import describe, length, rough_length
+from duetime.scheduler.rules.time.times import describe, describe_apart, length, rough_length
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 from duetime.scheduler.task import DeadlineType, Json, Penalty, Run, Task, Tier
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -215,7 +215,7 @@ def _against_deadline(found: Demand, at: RunContext) -> tuple[str, ...]:
     assert found.deadline is not None
     deadline, zone = found.deadline.of(at.due), zones.find(at.zone or "UTC").key
     if deadline < at.due:
-        problem = f"{describe(deadline, zone)} is before the run is due, {describe(at.due, zone)} {zone}"
+        problem = f"{describe_apart(deadline, zone)} is before the run is due, {describe_apart(at.due, zone)} {zone}"
         raise _too_early(problem, found, at, zone)
     if deadline - found.p50 > at.due:
         return ()
@@ -230,9 +230,11 @@ def _against_deadline(found: Demand, at: RunContext) -> tuple[str, ...]:
 
 def _too_early(problem: str, found: Demand, at: RunContext, zone: str) -> InvalidArgument:
     needed = MINUTE * (found.p50 // MINUTE + 1)
-    instant = (at.due + needed).astimezone(zones.load(zone))
+    instant = at.due.astimezone(UTC) + needed
     whole = instant if not instant.second and not instant.microsecond else instant + MINUTE
-    given = f"{whole:%Y-%m-%dT%H:%M}" if found.instant else length(needed)
+    wall = whole.astimezone(zones.load(zone))
+    instant_text = wall.isoformat(timespec="minutes") if wall.fold else f"{wall:%Y-%m-%dT%H:%M}"
+    given = instant_text if found.instant else length(needed)
     return InvalidArgument(
         "deadline",
         problem,

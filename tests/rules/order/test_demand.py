@@ -199,6 +199,16 @@ def test_a_deadline_before_the_run_is_due_is_refused(kind: str) -> None:
     assert planned(deadline=example_of(problem), deadline_type=kind).warnings == ()
 
 
+def test_a_deadline_before_a_run_in_the_hour_that_clocks_repeat_is_refused_with_one_after_it() -> None:
+    second = datetime(2027, 11, 7, 8, 15, tzinfo=UTC)  # 01:15 for the second time
+    problem = refused(when=second, deadline="2027-11-07T01:45", deadline_type="hard")
+    assert problem.problem == (
+        "Sun 7 Nov 2027 01:45, the first 01:45 of that day (clocks go back) is before the run is due, "
+        "Sun 7 Nov 2027 01:15, the second 01:15 of that day (clocks go back) America/Denver"
+    )
+    assert planned(when=second, deadline=example_of(problem), deadline_type="hard").warnings == ()
+
+
 @pytest.mark.parametrize(
     ("deadline", "left"), [("tomorrow 9:00", "0 s"), ("1 s", "1 s"), ("tomorrow 9:02", "2 min"), ("5 min", "5 min")]
 )

@@ -109,7 +109,7 @@ def test_a_task_that_is_to_run_again_heeds_the_end_of_the_re_run_itself(desk: De
 
 @on_each_database
 @pytest.mark.parametrize("policy", ["fail", "skip"])
-def test_the_undo_of_a_cancel_leaves_what_an_earlier_run_had_ended(desk: Desk, policy: str) -> None:
+def test_the_undo_of_a_cancel_leaves_what_an_earlier_run_had_ended(desk: Desk, policy: Any) -> None:
     load = desk.hourly()
     mail = desk.scheduler.schedule("Mail", after=[load], after_failure=policy).record.task.id
     desk.end(desk.start(9), Failed("no"))
