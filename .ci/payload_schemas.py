@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
-from duetime.scheduler.chain.chain_view import CHAIN_ACTION
 from duetime.scheduler.task import State, Tier
+from duetime.scheduler.views import CHAIN_ACTION
 from duetime.server.rest.rows.tasks import ShownTaskPayload
 from duetime.widgets.bulk.payload import BulkListPayload
 from duetime.widgets.formats.speech import with_speech

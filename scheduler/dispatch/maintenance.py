@@ -102,8 +102,8 @@ class Maintenance:
 
     The same look expires runs that their series holds up: it reads every run that is held.
 
-    Every 3 s it ends attempts whose lease has expired and which `worker` does not hold, also where their result could
-    not be stored, and releases what they had reserved. First `worker` hands back the runs whose start the database did
+    Every 3 s it ends attempts whose lease has expired and which `worker` does not hold, and releases what they had
+    reserved. An attempt whose result could not be stored ends so too. First `worker` hands back the runs whose start the database did
     not answer. After an outage it waits one round, so that other workers can renew before. After a jump of the
     database's clock it ends only attempts whose lease stays unrenewed for half a minute: others see the jump later.
 

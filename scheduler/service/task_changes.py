@@ -242,11 +242,8 @@ class ChangeService:
         self._store.tasks.get(by.tenant, task_id, revision=call.get("revision"))
         since = self._store.now() - changes.UNDO_WINDOW - changes.UNDO_GRACE
         if not self._store.inbox.mark_unread(by.tenant, by.user, task_id, since=since):
-            raise Refused(
-                f"no outcome of {task_id} was marked as read in the last 30 s.",
-                argument="undo",
-                remedy=remedies.Inspect(task_id),
-            )
+            problem = f"no outcome of {task_id} was marked as read in the last 30 s."
+            raise Refused(problem, argument="undo", remedy=remedies.Inspect(task_id))
         self._on_change([task_id])
         return self._tasks.get(task_id, by=by)
 

@@ -457,7 +457,7 @@ def test_the_look_for_a_twin_is_planned_by_its_own_index_while_the_database_is_e
 
 
 @pytest.mark.parametrize("counted", [False, True])
-def test_what_a_change_of_links_reads_is_planned_by_ids_while_the_database_is_empty(
+def test_the_reads_of_a_change_of_links_are_planned_by_ids_while_the_database_is_empty(
     store: Store, *, counted: bool
 ) -> None:
     """A plan is kept: one that looks through all that a tenant has would cost more with each task that is added."""
