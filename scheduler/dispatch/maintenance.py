@@ -103,9 +103,10 @@ class Maintenance:
     The same look expires runs that their series holds up: it reads every run that is held.
 
     Every 3 s it ends attempts whose lease has expired and which `worker` does not hold, and releases what they had
-    reserved. An attempt whose result could not be stored ends so too. First `worker` hands back the runs whose start the database did
-    not answer. After an outage it waits one round, so that other workers can renew before. After a jump of the
-    database's clock it ends only attempts whose lease stays unrenewed for half a minute: others see the jump later.
+    reserved. An attempt whose result could not be stored ends so too. First `worker` hands back the runs whose start
+    the database did not answer. After an outage it waits one round, so that other workers can renew before. After a
+    jump of the database's clock it ends only attempts whose lease stays unrenewed for half a minute: others see the
+    jump later.
 
     The same step gives approvals their default answers, removes expired leases from the queue, and refreshes outdated
     statistics of tables. Once an hour it removes expired idempotency keys and signals.

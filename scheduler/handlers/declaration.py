@@ -17,6 +17,7 @@ from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.payload import as_json, check_bounds, payload_problems, read, stored_form
 from duetime.scheduler.rules.retry import is_sound
 from duetime.scheduler.task import Json, RetryPolicy
+from duetime.scheduler.views import CHAIN_ACTION
 from pydantic import BaseModel, ValidationError
 from typing_extensions import ParamSpec, TypeVar
 
@@ -167,6 +168,8 @@ def check_name(name: object) -> None:
             f"handler name {str(name)[:80]!r}: use a lower-case letter, then at most 63 letters, digits, - or _, "
             'as in @handler("resize-image")'
         )
+    if name == CHAIN_ACTION:
+        raise HandlerError(f'handler name {name!r} stands for chains: use another, as in @handler("run-chain")')
 
 
 def _check_function(name: str, fn: object) -> None:

@@ -97,6 +97,7 @@ def test_a_handler_that_a_module_only_imports_is_the_same_one(write: Write) -> N
         ("def (", "SyntaxError"),
         ("raise SystemExit(1)", "SystemExit: 1"),
         (GOOD.format(name="Not Good"), "HandlerError: handler name 'Not Good'"),
+        (GOOD.format(name="chain"), "HandlerError: handler name 'chain' stands for chains"),
         ("x = 1", "declares no handler"),
     ],
 )
