@@ -779,8 +779,8 @@ def test_the_examples_of_two_wrong_arguments_are_accepted_together(
 
 @pytest.mark.parametrize("around", [" {} ", "{}\n", "\t{}"])
 def test_spaces_around_an_id_are_none_of_it(answer: Answer, ids: dict[str, str], around: str) -> None:
-    for tool in ("get_task", "cancel_task"):
-        ok, said = answer(tool, {"task_id": around.format(ids["ONE"])})
+    for tool, more in (("get_task", {}), ("reschedule_task", {"when": "in 3 hours", "dry_run": True})):
+        ok, said = answer(tool, {"task_id": around.format(ids["ONE"]), **more})
         assert ok, said
 
 
