@@ -42,12 +42,9 @@ _ALSO_WAITS = or_(  # not as in the partial indexes, which have no order by what
 _OF_WAITING = (
     select(_ALSO_WAITS.label("also_waits"), tasks.c.id, tasks.c.title, runs.c.state, OPEN_DEPENDENCY)
     .select_from(
-        _waiting.outerjoin(
-            dependencies.join(tasks, tasks.c.id == dependencies.c.upstream_id).join(
-                runs, (runs.c.task_id == tasks.c.id) & IS_CURRENT
-            ),
-            dependencies.c.task_id == _waiting.c.task_id,
-        )
+        _waiting.outerjoin(dependencies, dependencies.c.task_id == _waiting.c.task_id)
+        .outerjoin(tasks, tasks.c.id == dependencies.c.upstream_id)
+        .outerjoin(runs, (runs.c.task_id == tasks.c.id) & IS_CURRENT)
     )
     .where(_waiting.c.id == bindparam("of_run"), (_waiting.c.tenant == bindparam("tenant")).is_(true()))
     .order_by(tasks.c.created_at, tasks.c.id)

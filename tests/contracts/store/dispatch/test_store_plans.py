@@ -15,9 +15,12 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.events import EventFilter
+from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import RunFilter, RunGroup
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.statements import side_runs
 from duetime.scheduler.store.statements.series import generation_overtake
@@ -213,6 +216,17 @@ def test_waiters_of_a_task_that_no_other_comes_after_are_not_searched(tmp_path: 
         alone = added(store).task.id
         steps = plans(store, lambda store: store.dependencies.waiters(TENANT, alone))
     assert steps == ["SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"]
+
+
+def test_a_change_of_links_reads_no_table_whole(tmp_path: Path) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock())) as store:
+        upstreams = store.dependencies.known
+        scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), zone="UTC", upstreams=upstreams))
+        first, second = (scheduler.schedule(title, when="in 2 hours").record.task.id for title in ("First", "Second"))
+        steps = plans(store, lambda _: scheduler.reschedule(second, after=[first]))
+    assert any(step.startswith("SEARCH dependencies") for step in steps)
+    gathered = {"SCAN CONSTANT ROW", "SCAN above", "SCAN near", "MATERIALIZE near"}  # found by their ids
+    assert [step for step in steps if step.startswith(("SCAN", "MATERIALIZE")) and step not in gathered] == []
 
 
 def test_a_search_of_many_titles_begins_with_the_events_that_their_index_lacks(tmp_path: Path) -> None:
