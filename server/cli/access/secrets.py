@@ -93,10 +93,7 @@ def say_removed(name: str) -> None:
 
 
 def rotate(context: typer.Context, *, reason: AuditReason = None) -> None:
-    """Encrypt every secret again by the first of the secret keys, so that the others can be removed.
-
-    It is refused while a live worker has other keys only.
-    """
+    """Encrypt every secret again by the first of the secret keys, so that the others can be removed."""
     with session(context).store(create=True) as store:
         check_workers_have_key(store)
         done = store.secrets.rotate(AuditEntry.by(cli_caller(), AuditKind.SECRETS_ROTATED, reason=reason))

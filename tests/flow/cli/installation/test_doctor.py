@@ -27,6 +27,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import SearchState, open_store
 from duetime.scheduler.worker.machine_load import Machine
 from duetime.server.app import build
+from duetime.server.cli.exit_codes import REFUSED_CODE
 from duetime.server.cli.main import run
 from duetime.server.doctor import examine
 from duetime.server.settings.source import load_settings
@@ -412,7 +413,7 @@ def test_a_runner_without_the_first_key_and_secrets_of_an_older_one_are_named(
         code, checks = doctor()
         assert (code, checks["secrets"]["verdict"]) == (1, "wrong")
         assert checks["secrets"]["said"].endswith(f"their runs can read no secret: process {os.getpid()}.")
-        assert run(["secrets", "rotate"]) == 1
+        assert run(["secrets", "rotate"]) == REFUSED_CODE
         app.store.secrets.set("acme", "crm", CANARY, by="ann")  # by the process that lacks the new key
     checks = doctor()[1]
     assert (checks["secrets"]["verdict"], checks["secrets"]["said"]) == (
