@@ -135,7 +135,7 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     "quiet-hours clear": ("quiet-hours clear",),
     "dead list": ("dead list", "dead list --limit 1", "dead list --text nobody"),
     "dead show": ("dead show {letter}",),
-    "dead replay": ("dead replay --label crm --dry-run", "dead replay {letter}"),  # whose run fails again, sooner or later
+    "dead replay": ("dead replay --label crm --dry-run", "dead replay {letter}"),  # its run fails again later
     "dead discard": ("dead discard {letter} --reason 'by hand'",),
     "dead undo": ("dead undo {token}",),
     "pools list": ("pools list",),
