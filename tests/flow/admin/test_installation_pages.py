@@ -80,7 +80,7 @@ async def test_a_declaration_that_readers_of_json_take_differently_is_refused(ad
     admin = await admin_page()
     refused = await admin.post("/pools", page="/pools", name="gpu", spec=spec)
     assert refused.status_code == 400
-    assert "declaration: is not JSON: " in refused.text
+    assert "declaration: it is not JSON: " in refused.text
     assert admin.site.app.registry.get("gpu") is None
 
 
