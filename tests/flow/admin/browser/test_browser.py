@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules.order import KeyFacts
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
 from duetime.scheduler.rules.policies.decision_record import Decision
@@ -149,12 +150,14 @@ def test_anybody_can_use_the_page_of_a_run(window: Window, state: str) -> None:
 
 def test_anybody_can_use_a_recorded_decision_and_a_shadow(window: Window, site: Served) -> None:
     store, at = site.app.store, site.app.store.now()
-    (run,) = site.app.scheduler.past.runs(limit=1).runs
+    asked = (RunFilter(states=(state,)) for state in (State.SUCCEEDED, State.READY))
+    (run,), (waiting,) = (site.app.scheduler.past.runs(each, limit=1).runs for each in asked)
     ms = at.timestamp() * 1000
     head, other = Contender(run.id, ms - 4000, "local"), Contender("r_7k3m9qx2w4hb00000000", ms + 90_000, "local")
     look = Look(ms, 0, 4, (0.0,) * 5, (2.0,) * 5, (None, None, head, None, other), 3, head, (PoolSeen("gpu", 1, 2),))
     facts = {head.run_id: KeyFacts(at - timedelta(minutes=6), None, timedelta(seconds=1), late=False, cost=0.5)}
-    store.decisions.add([Decision("d_1", at, "local", run.task_id, run.id, "w1", look, facts)])
+    taken = [Decision(f"d_{each.id}", at, "local", each.task_id, each.id, "w1", look, facts) for each in (run, waiting)]
+    store.decisions.add(taken)
     site.app.registry.policies.shadow.set({"patience": {"normal": "1 h"}}, reason="to compare")
     try:
         window.open("/policy")
@@ -169,6 +172,8 @@ def test_anybody_can_use_a_recorded_decision_and_a_shadow(window: Window, site: 
     window.page.get_by_text("taken by a worker").click()
     expect(window.page.get_by_text("Pool gpu: 1 needed, 2 free.")).to_be_visible()
     check(window)
+    window.open(f"/runs/{waiting.id}")
+    expect(window.page.get_by_role("heading", name="Why it has not started")).to_be_visible()
 
 
 def test_anybody_can_use_the_pages_of_an_empty_store(empty_window: Window) -> None:
