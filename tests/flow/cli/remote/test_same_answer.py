@@ -24,12 +24,14 @@ from duetime.scheduler.rules.policies.decision import Contender, Look
 from duetime.scheduler.rules.policies.decision_record import Decision
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.schema.tables.pools import workers
 from duetime.scheduler.task import InboxMessage, State
 from duetime.server.auth.issued_keys import new_key, validity_of
 from duetime.server.cli.main import run
 from duetime.server.cli.remote import tasks
 from duetime.server.cli.remote.verbs import REMOTE_VERBS
 from duetime.server.cli.verbs import duetime_command
+from sqlalchemy import update
 
 from tests import forked
 from tests.builders import NOON, Clock, added, cancelled, log_chunk, settlement, started
@@ -225,15 +227,16 @@ def _settings(place: Place) -> dict[str, str]:
 
 
 def _fill(store: Store, place: Place) -> None:
-    """Store failed runs with dead letters, logs, costs and messages, decisions, a worker that fell silent."""
+    """Store failed runs with dead letters, logs, costs and messages, decisions, a worker."""
     now, failed = store.now(), [_fails(store, place) for _ in range(DEAD_LETTERS_COUNT)][-1]
     task, run = failed.task, failed.run
     contender = Contender(run.id, now.timestamp() * 1000, LOCAL.tenant)
     look = Look(contender.key, 0, 1, (0.0,) * 5, (2.0,) * 5, (None, contender, None, None, None), 2, contender)
     for name in ("d_1", "d_2"):
         store.decisions.add([Decision(name, now, LOCAL.tenant, task.id, run.id, "w1", look)])
+    store.workers.beat(WorkerProcess("w1", "elsewhere", 7, 4, now - timedelta(minutes=5)))
     seen_at = now + timedelta(hours=1)  # it lives as long as these tests, however long a machine takes for them
-    store.workers.beat(WorkerProcess("w1", "elsewhere", 7, 4, now - timedelta(minutes=5), seen_at=seen_at))
+    store._database.write(lambda connection: connection.execute(update(workers).values(seen_at=seen_at)))
     place.known |= {"failed": task.id, "run": run.id, "decision": "d_1"}
 
 
