@@ -19,6 +19,7 @@ from duetime.scheduler.task import State
 OriginTarget = WebhookTarget | tuple[str, ...]
 """The address of a client to which outcomes go back: a webhook, or a program with its arguments."""
 
+_ALWAYS_THERE = {"inbox", DesktopChannel.name}
 _COUNTS_AS = {State.CANCELLED: State.EXPIRED}
 
 
@@ -127,8 +128,9 @@ class Channels(Mapping[str, Channel]):
 
         Whether there is a desktop changes with each login, and a client may have no address: these two always count.
         """
-        always = {"inbox", DesktopChannel.name}
-        return tuple(name for name in deliver_to if name in self or name in always or name.startswith(CHANNEL_PREFIX))
+        return tuple(
+            [name for name in deliver_to if name in _ALWAYS_THERE or name in self or name.startswith(CHANNEL_PREFIX)]
+        )
 
     def _is_open(self, name: str) -> bool:
         """Whether every task may name the channel: that of a client is for tasks of this client only."""

@@ -37,6 +37,7 @@ MAX_EXCEPTION_CHARS: Final = 10_000
 MAX_SUMMARY_CHARS: Final = 2000
 MAX_SPAWN_BYTES: Final = 1024 * 1024
 _NO_TEXT: Final = "<exception str() failed>"
+_OUTCOME_TYPES = (Done, Retry, Wait, Yielded, Failed)
 _OUTCOMES = ", ".join(outcome.__name__ for outcome in (Done, Spawn, Retry, Wait, Yielded, Failed))
 _NO_REASON = "the handler gave no reason"
 
@@ -124,7 +125,7 @@ def _reason(failure: object) -> str:
 
 def checked_outcome(handler: Handler, outcome: object, began: datetime, now: Callable[[], datetime]) -> Outcome:
     """Return a storable outcome of an attempt that `began` then; raises for any other value."""
-    if not isinstance(outcome, Done | Retry | Wait | Yielded | Failed):
+    if not isinstance(outcome, _OUTCOME_TYPES):
         raise HandlerError(
             f"handler {handler.name} returned {type(outcome).__name__}; it must return one of {_OUTCOMES}, "
             'as in Done(summary="resized")'

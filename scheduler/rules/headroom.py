@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Protocol
 
 from duetime.scheduler.rules.shares import TIER_COUNT
@@ -33,9 +34,7 @@ class HeadroomParts:
         By default 16 threads reserve one for critical runs and one more for critical and high ones. With 8 threads, one
         is reserved for both; with fewer than 8 none is, and preemption has to do.
         """
-        critical = _whole(threads, self.critical)
-        urgent = max(critical, _whole(threads, self.high))
-        return (0, critical, *(urgent,) * (TIER_COUNT - 2))
+        return _headroom(threads, self.critical, self.high)
 
 
 DEFAULT_HEADROOM: Final = HeadroomParts()
@@ -60,6 +59,13 @@ def are_reserved(headroom: Headroom, idle: int) -> bool:
 def least_urgent(headroom: Sequence[int], idle: int) -> int:
     """Return the least urgent tier that may start on this many idle threads; 0 when none may."""
     return sum(idle > kept for kept in headroom)
+
+
+@lru_cache(maxsize=64)  # asked for whenever a run leaves its thread
+def _headroom(threads: int, critical_part: float, high_part: float) -> Headroom:
+    critical = _whole(threads, critical_part)
+    urgent = max(critical, _whole(threads, high_part))
+    return (0, critical, *(urgent,) * (TIER_COUNT - 2))
 
 
 def _whole(threads: int, part: float) -> int:

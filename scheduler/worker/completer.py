@@ -11,7 +11,6 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TypeVar
@@ -104,6 +103,8 @@ class BatchCompleter:
         self._limit = limit
         self._jitter = jitter
         self._waiting: deque[PendingResult | UnsettledResult] = deque()
+        self._any_reserved = False
+        """Whether a pending result reserves units, which others may be waiting for."""
         self._changed = threading.Condition()
         self._busy = False
         self._closing = False
@@ -119,12 +120,14 @@ class BatchCompleter:
         Settles it on the caller's thread, of which there are several; the one that stores is the busiest. That may read
         the database, so the one that stores does it when `wait` is False.
         """
-        pending: PendingResult | UnsettledResult = UnsettledResult(held, ending)
-        with suppress(StoreUnavailable):  # given up at shutdown, which is reported where results are stored
-            pending = self._pending(held, ending) if wait else pending
+        try:
+            pending = self._pending(held, ending) if wait else UnsettledResult(held, ending)
+        except StoreUnavailable:  # given up at shutdown, which is reported where results are stored
+            pending = UnsettledResult(held, ending)
         with self._changed:
             self._changed.wait_for(lambda: not wait or len(self._waiting) < self._limit or self._closing)
             self._waiting.append(pending)
+            self._any_reserved = self._any_reserved or bool(held.claim.reserved)
             if len(self._waiting) in {1, self._limit}:  # a gathering thread polls, and needs no notification
                 self._changed.notify_all()
 
@@ -157,6 +160,7 @@ class BatchCompleter:
                 self._gather()
             group = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_OUTCOMES_PER_GROUP))]
             self._busy = len(group) > 1
+            self._any_reserved = any(handed.held.claim.reserved for handed in self._waiting)
             self._changed.notify_all()
             return group
 
@@ -170,11 +174,7 @@ class BatchCompleter:
             if over and not self._starting():
                 return
             known = len(self._waiting)
-            self._changed.wait(self._flush_delay())
-
-    def _flush_delay(self) -> float:
-        reserved = any(handed.held.claim.reserved for handed in self._waiting)
-        return RESERVED_FLUSH_DELAY_S if reserved else GROUP_FLUSH_DELAY_S
+            self._changed.wait(RESERVED_FLUSH_DELAY_S if self._any_reserved else GROUP_FLUSH_DELAY_S)
 
     def _store_group(self, group: list[PendingResult], *, again: bool = False) -> None:
         settlements, calls = [handed.settlement for handed in group], count(int(again))

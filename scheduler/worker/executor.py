@@ -132,9 +132,10 @@ class Executor:
 
     def _unreached(self, task: Task, since: datetime) -> Wait | None:
         """Block a run whose task delivers to a channel that does not exist any more."""
-        gone = [name for name in task.deliver_to if name not in self._reached(task.deliver_to)]
-        if not gone or task.notify is Notify.NEVER:
+        reached = self._reached(task.deliver_to)
+        if len(reached) == len(task.deliver_to) or task.notify is Notify.NEVER:
             return None
+        gone = [name for name in task.deliver_to if name not in reached]
         return blocked_wait(f"channel {gone[0]!r} is no longer configured", self._store.now() - since)
 
     def _lacking(self, handler: Handler, held: ActiveRun, since: datetime) -> Wait | None:

@@ -63,7 +63,7 @@ class View:
     def heads(self, headroom: Headroom, idle: int) -> list[Rank | None]:
         """Return by tier the best head that may start on the threads that stay idle."""
         self._heads, self._idle, self._headroom = self.best(), idle, headroom
-        return [head if may_start(headroom, tier, idle) else None for tier, head in enumerate(self._heads, 1)]
+        return [head if head and may_start(headroom, tier, idle) else None for tier, head in enumerate(self._heads, 1)]
 
     def note(self, entry: Entry, balance: ShareBalance, policy: int, short: tuple[LivePool, Why] | None) -> None:
         """Record a look at a run, which lacks a pool or starts, if the take records its looks."""

@@ -28,7 +28,7 @@ def continue_series(claim: Claim, to: State, now: datetime) -> Following:
     """
     task, run = claim.task, claim.run
     ends = not run.current or ends_series(run)
-    coming = Continuation() if ends else continuation_after(task, run, now)
+    coming = Continuation() if ends or not task.repeat else continuation_after(task, run, now)
     if coming.next_run is None:
         return Following(skipped=coming.skipped)
     failed = _failed_in_a_row(run, to)

@@ -7,16 +7,18 @@ the digest itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from duetime.scheduler.audit.chain import SealedRow, Source, digest
 from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.database.unreadable import is_damage
 from duetime.scheduler.store.schema.values import from_microseconds
 from duetime.scheduler.store.statements.event_log import OLDEST_OPEN
 from sqlalchemy import Connection, TextClause, bindparam, text
+from sqlalchemy.exc import DBAPIError
 
 _COLUMNS = {
     Source.EVENT: (
@@ -108,8 +110,7 @@ class ReadRow(NamedTuple):
 def following(connection: Connection, source: Source, behind: CommitPosition, most: int) -> list[ReadRow]:
     """Return the next rows behind a position, in the order of their commits."""
     parameters = {"tx": behind.tx, "id": behind.id, "most": most}
-    with dialect_of(connection).undecoded(connection):
-        rows = connection.execute(statements(connection, source).following, parameters).all()
+    rows = _stored(connection, statements(connection, source).following, parameters)
     at = 1 + _COLUMNS[source].index("at")
     return [
         ReadRow(CommitPosition(row[0], row[1]), _words(row[2]), _sealed(source, row[1:]), _time(row[at]))
@@ -119,9 +120,19 @@ def following(connection: Connection, source: Source, behind: CommitPosition, mo
 
 def digests(connection: Connection, source: Source, ids: Sequence[int]) -> dict[int, tuple[str, bytes]]:
     """Return the tenant and the digest of each of these rows that exists."""
-    with dialect_of(connection).undecoded(connection):
-        rows = connection.execute(statements(connection, source).some, {"ids": list(ids)}).all()
+    rows = _stored(connection, statements(connection, source).some, {"ids": list(ids)})
     return {row[1]: (_words(row[2]), _sealed(source, row[1:]).digest) for row in rows}
+
+
+def _stored(connection: Connection, statement: TextClause, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+    """Return the rows. Where a text cannot be decoded, all are read again with such texts as bytes, which is slower."""
+    try:
+        return connection.execute(statement, parameters).all()
+    except DBAPIError as problem:
+        if not is_damage(problem):
+            raise
+    with dialect_of(connection).undecoded(connection):
+        return connection.execute(statement, parameters).all()
 
 
 def _sealed(source: Source, values: Sequence[Any]) -> SealedRow:

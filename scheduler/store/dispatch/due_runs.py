@@ -34,6 +34,7 @@ class DueRuns:
         self._now = now
         self._move = move
         self._commits = commits
+        self._urgent = start.UrgentSearch()
 
     def make_ready(self, limit: int, epoch: int | None, ahead: timedelta) -> Iterator[MadeReady]:
         """Yield after each commit the runs that are ready by it."""
@@ -48,7 +49,7 @@ class DueRuns:
 
     def _once(self, connection: Connection, limit: int, epoch: int | None, ahead: timedelta, only: Only) -> MadeReady:
         now = self._now()
-        due = start.lock_due(connection, limit, epoch, now, now + ahead, only=only)
+        due = start.lock_due(connection, limit, epoch, now, now + ahead, urgent=self._urgent, only=only)
         left, held = missed_runs.without(connection, due, now)
         return start.make_ready(connection, left, now, move=self._move), held
 

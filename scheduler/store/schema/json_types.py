@@ -16,9 +16,13 @@ from sqlalchemy.types import TypeEngine
 
 
 class JsonValue(Converted[Any]):
-    """Any JSON; Python's None is SQL's NULL. On PostgreSQL the engine's serializer is `encode` too."""
+    """Any JSON; Python's None is SQL's NULL. On PostgreSQL the engine's serializer is `encode` too.
+
+    `shape` makes the value from what was parsed. NULL, which most of these columns hold, skips both.
+    """
 
     cache_ok = True
+    shape: Converter | None = None
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
         return dialect.type_descriptor(JSONB(none_as_null=True) if is_postgres(dialect) else Text())
@@ -27,46 +31,44 @@ class JsonValue(Converted[Any]):
         return None if is_postgres(dialect) else _encoded
 
     def read(self, dialect: Dialect) -> Converter | None:
-        return None if is_postgres(dialect) else _decoded
+        shape = self.shape
+        if is_postgres(dialect):
+            return shape and (lambda found: None if found is None else shape(found))
+        if shape is None:
+            return lambda text: None if text is None else decode(text)
+        return lambda text: None if text is None else shape(decode(text))
 
 
 def _encoded(value: Json) -> str | None:
     return None if value is None else encode(value)
 
 
-def _decoded(text: str | None) -> Json:
-    return None if text is None else decode(text)
+def _an_object(found: Any) -> Mapping[str, Any]:
+    if not isinstance(found, dict):
+        raise TypeError(f"{type(found).__name__} where an object is expected")
+    return found
+
+
+def _numbers(found: Any) -> Mapping[str, Any]:
+    units = _an_object(found)
+    for value in units.values():
+        if type(value) is not int and type(value) is not float:
+            raise TypeError(f"{type(value).__name__} where a number is expected")
+    return units
 
 
 class JsonObject(JsonValue):
     """A JSON object; any other stored value is unreadable."""
 
     cache_ok = True
-
-    def read(self, dialect: Dialect) -> Converter | None:
-        return one_after_other(super().read(dialect), _an_object)
-
-
-def _an_object(found: Json) -> Json:
-    if found is not None and not isinstance(found, dict):
-        raise TypeError(f"{type(found).__name__} where an object is expected")
-    return found
+    shape = staticmethod(_an_object)
 
 
 class Units(JsonObject):
     """Units by pool, as a JSON object of numbers."""
 
     cache_ok = True
-
-    def read(self, dialect: Dialect) -> Converter | None:
-        return one_after_other(super().read(dialect), _numbers)
-
-
-def _numbers(found: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    for value in found.values() if found else ():
-        if type(value) is not int and type(value) is not float:
-            raise TypeError(f"{type(value).__name__} where a number is expected")
-    return found
+    shape = staticmethod(_numbers)
 
 
 class Strings(JsonValue):
@@ -94,18 +96,6 @@ class Retrying(JsonValue):
     def read(self, dialect: Dialect) -> Converter | None:
         policy = policy_from_json if is_postgres(dialect) else _policy
         return lambda value: None if value is None else policy(value)
-
-
-class RepeatPolicyType(JsonValue):
-    """The behaviour of a recurring task, as a JSON object."""
-
-    cache_ok = True
-
-    def written(self, dialect: Dialect) -> Converter | None:
-        return one_after_other(_repeat_policy_json, super().written(dialect))
-
-    def read(self, dialect: Dialect) -> Converter | None:
-        return one_after_other(super().read(dialect), _repeat_policy)
 
 
 @lru_cache(maxsize=1000)
@@ -166,10 +156,6 @@ def _repeat_policy_json(policy: RepeatPolicy | None) -> dict[str, Json] | None:
     return None if policy is None else repeat_policy_to_json(policy)
 
 
-def _repeat_policy(value: Any) -> RepeatPolicy | None:
-    return None if value is None else repeat_policy_from_json(value)
-
-
 def repeat_policy_to_json(policy: RepeatPolicy) -> dict[str, Json]:
     return {name: _plain(part) for name, part in policy.parts().items()}
 
@@ -195,3 +181,14 @@ def repeat_policy_from_json(value: Mapping[str, Any]) -> RepeatPolicy:
         pause_after=value.get("pause_after"),
         leave_out=tuple(date.fromisoformat(day) for day in value.get("except", ())),
     )
+
+
+class RepeatPolicyType(JsonValue):
+    """The behaviour of a recurring task, as a JSON object."""
+
+    cache_ok = True
+
+    shape = staticmethod(repeat_policy_from_json)
+
+    def written(self, dialect: Dialect) -> Converter | None:
+        return one_after_other(_repeat_policy_json, super().written(dialect))

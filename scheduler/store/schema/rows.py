@@ -76,6 +76,7 @@ DEAD_LETTER = columns_of(DeadLetter, dead_letters, without=["attempts", "title",
 _TASK_NAMES = [column.name for column in TASK_FIELDS]
 _RUN_NAMES = [column.name for column in RUN_FIELDS]
 _OF_TASK, _OF_RUN = attrgetter(*_TASK_NAMES), attrgetter(*_RUN_NAMES)
+_PLACE_IN_RUN = {name: place for place, name in enumerate(_RUN_NAMES)}
 TASK_VALUES = (*_TASK_NAMES, "title_folded")
 NEW_TASK_VALUES = (*TASK_VALUES, "followed")
 RUN_VALUES = (*_RUN_NAMES, "listed_at")
@@ -84,6 +85,15 @@ LABEL_VALUES = ("tenant", "label", "task_id")
 _DELIVERY_NAMES = [column.name for column in DELIVERY_FIELDS]
 _MESSAGE_NAMES = [column.name for column in MESSAGE_FIELDS]
 _CHUNK_NAMES = [field.name for field in fields(LogChunk)]
+_OF_DELIVERY, _OF_MESSAGE, _OF_CHUNK = (attrgetter(*names) for names in (_DELIVERY_NAMES, _MESSAGE_NAMES, _CHUNK_NAMES))
+
+
+def run_with(run: Run, **changed: Any) -> Run:
+    """Return the run with these values in place of its own, as `replace` does in three times the time."""
+    values = list(_OF_RUN(run))
+    for name, value in changed.items():
+        values[_PLACE_IN_RUN[name]] = value
+    return Run(*values)
 
 
 def task_and_run(row: Row) -> tuple[Task, Run]:
@@ -147,11 +157,11 @@ def label_rows(of: Iterable[Task]) -> list[dict[str, Any]]:
 
 
 def delivery_values(delivery: Delivery) -> dict[str, Any]:
-    return {name: getattr(delivery, name) for name in _DELIVERY_NAMES}
+    return dict(zip(_DELIVERY_NAMES, _OF_DELIVERY(delivery), strict=True))
 
 
 def message_values(message: InboxMessage) -> dict[str, Any]:
-    return {name: getattr(message, name) for name in _MESSAGE_NAMES}
+    return dict(zip(_MESSAGE_NAMES, _OF_MESSAGE(message), strict=True))
 
 
 def traceback_values(settlement: Settlement) -> dict[str, Any]:
@@ -159,7 +169,7 @@ def traceback_values(settlement: Settlement) -> dict[str, Any]:
 
 
 def chunk_values(chunk: LogChunk) -> dict[str, Any]:
-    return {name: getattr(chunk, name) for name in _CHUNK_NAMES}
+    return dict(zip(_CHUNK_NAMES, _OF_CHUNK(chunk), strict=True))
 
 
 def listed_at(run: Run) -> datetime:

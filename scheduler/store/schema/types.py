@@ -128,9 +128,10 @@ class ClosedSet(Converted[S], Generic[S]):
         super().__init__()
         self.words = words
         self._members: dict[str | None, S | None] = {None: None, **{member.value: member for member in words}}
+        self._texts: dict[str | None, str | None] = {None: None, **{member: member.value for member in words}}
 
     def written(self, dialect: Dialect) -> Converter | None:  # noqa: ARG002 - as above
-        return lambda value: None if value is None else str(value)
+        return self._texts.__getitem__
 
     def read(self, dialect: Dialect) -> Converter | None:  # noqa: ARG002 - as above
         return self._members.__getitem__

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.run_records import Claim, ReadyRun, Start, StartTerms
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import NOT_PAUSED, task_and_run
+from duetime.scheduler.store.schema.rows import NOT_PAUSED, run_with, task_and_run
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
@@ -48,6 +47,9 @@ _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
 
 MAX_DUE_RUNS_SEARCHED = 5_000
 """Due runs among which a full batch looks for urgent ones: some 8 ms, and only while more are due than it takes."""
+
+URGENT_SEARCH_INTERVAL = timedelta(milliseconds=100)
+"""Time after a search that found no urgent run: in a long backlog each batch would pay for one otherwise."""
 
 _OF_RUN = (runs.c.state, runs.c.attempt, runs.c.wake_at, runs.c.current)
 _IS_DUE = (
@@ -96,7 +98,7 @@ def may_start(task: Columns) -> Conditions:
 
 
 _STARTABLE = TASK_AND_RUN.where(_THESE, *may_start(tasks.c))
-_OF_ACTIONS = tasks.c.action.in_(bindparam("actions", expanding=True))
+_STARTABLE_OF_ACTIONS = _STARTABLE.where(tasks.c.action.in_(bindparam("actions", expanding=True)))
 _START = Batch(
     update(runs)
     .where(runs.c.id == bindparam("run_id"), (runs.c.state == State.READY).is_(true()))
@@ -115,6 +117,22 @@ _START = Batch(
 _ATTEMPT = Batch(insert(attempts), ("run_id", "number", "worker", "started_at"))
 
 
+class UrgentSearch:
+    """Finds urgent runs among those that are due; one that found none is not repeated for a moment."""
+
+    def __init__(self) -> None:
+        self._found_none_at: datetime | None = None
+
+    def ids(self, connection: Connection, values: Mapping[str, Any], found: Sequence[Row[Any]]) -> list[str]:
+        """Return runs that are due and urgent, without those found already; `values` as for the due runs."""
+        now, before = values["now"], self._found_none_at
+        if before is not None and before <= now < before + URGENT_SEARCH_INTERVAL:
+            return []
+        ids = set(connection.execute(_URGENT_IDS, values).scalars())
+        self._found_none_at = None if ids else now
+        return list(ids.difference(row.id for row in found))
+
+
 def due(connection: Connection, limit: int, now: datetime, until: datetime) -> list[str]:
     """Return at most `limit` runs that are due, or will be `until` then, in order of time."""
     wanted = unreadable.without(connection, _DUE_IDS, runs.c.id)
@@ -128,18 +146,19 @@ def lock_due(
     now: datetime,
     until: datetime,
     *,
+    urgent: UrgentSearch,
     only: Collection[str] | None = None,
 ) -> Sequence[Row[Any]]:
     """Lock and return runs that are due, or will be `until` then; damaged ones end as failed.
 
-    With `only` just these. If more are due, critical and high ones go first.
+    With `only` just these. If more are due, critical and high ones that `urgent` finds go first.
     """
     check_epoch(connection, epoch)
     values = {"now": now, "until": until, "most": limit}
     wanted = unreadable.without(connection, _DUE_LOCKED, runs.c.id, only)
     found, some_damaged = unreadable.every(connection, wanted, values)
-    if only is None and len(found) == limit and (urgent := _urgent(connection, values, found)):
-        wanted = unreadable.without(connection, _DUE_LOCKED, runs.c.id, urgent)
+    if only is None and len(found) == limit and (first_ids := urgent.ids(connection, values, found)):
+        wanted = unreadable.without(connection, _DUE_LOCKED, runs.c.id, first_ids)
         first, more_damaged = unreadable.every(connection, wanted, values)
         found, some_damaged = [*first, *found][:limit], some_damaged or more_damaged
     return repair.whole(connection, found, now) if some_damaged else found
@@ -152,12 +171,6 @@ def make_ready(connection: Connection, found: Sequence[Row[Any]], now: datetime,
     defaults.give(connection, found, now)
     move(connection, found, now)
     return with_waiters(connection, [ready_run(row, now, first_ready_at=max(now, row.wake_at)) for row in found], now)
-
-
-def _urgent(connection: Connection, values: Mapping[str, object], found: Sequence[Row[Any]]) -> list[str]:
-    """Return runs that are due and urgent, without those found already."""
-    ids = set(connection.execute(_URGENT_IDS, values).scalars())
-    return list(ids.difference(row.id for row in found))
 
 
 def move_to_ready(connection: Connection, found: Sequence[Row[Any]], now: datetime) -> None:
@@ -193,7 +206,7 @@ def start(
         return []
     wanted = {wish.run_id: wish for wish in starts}
     lock_tasks_of(connection, list(wanted))
-    startable = _STARTABLE if terms.actions is None else _STARTABLE.where(_OF_ACTIONS)
+    startable = _STARTABLE if terms.actions is None else _STARTABLE_OF_ACTIONS
     given = {"run_ids": list(wanted), "now": now, "actions": list(terms.actions or ())}
     rows, some_damaged = unreadable.every(connection, startable, given)
     if some_damaged:
@@ -220,7 +233,7 @@ def _has_reserved(wish: Start, task: Task) -> bool:
 
 def _claim(task: Task, run: Run, wish: Start, *, worker: str, now: datetime) -> Claim:
     started_at = run.started_at or now
-    running = replace(run, state=State.RUNNING, attempt=run.attempt + 1, started_at=started_at, progress=None)
+    running = run_with(run, state=State.RUNNING, attempt=run.attempt + 1, started_at=started_at, progress=None)
     return held_claim(task, running, wish, worker)
 
 

@@ -82,8 +82,10 @@ class ThreadGate:
 
     def _next(self) -> ActiveRun | None:
         """Reserve a thread for the first run in line that may start now."""
+        if not self._line:
+            return None
         idle, headroom = self._idle.total - len(self._running), self._headroom()
-        found = next((held for held in self._line if self._fits(held, headroom, idle)), None) if self._line else None
+        found = next((held for held in self._line if self._fits(held, headroom, idle)), None)
         if found is not None:
             self._line.remove(found)
             self._running[found.run_id] = found

@@ -30,6 +30,7 @@ from tests.builders import (
     settlement,
     started,
 )
+from tests.contracts.store.statement_log import statements_of
 
 
 def events_of(store: Store, task_id: str) -> list[Event]:
@@ -68,6 +69,21 @@ def test_of_more_due_runs_than_a_batch_takes_urgent_ones_are_made_ready_first(
     assert batches[0][0] == urgent
     assert [len(batch) for batch in batches] == [2, 2, 2, 0]
     assert sorted(run_id for batch in batches for run_id in batch) == sorted([urgent, *others])
+
+
+def test_a_backlog_is_searched_for_urgent_runs_ten_times_a_second_at_most(store: Store, clock: Clock) -> None:
+    for _ in range(6):
+        added(store, NOON, priority=Tier.BACKGROUND)
+    clock.forward(seconds=1)
+    with statements_of(store) as first:
+        store.claims.make_ready(limit=2)
+    urgent = added(store, clock(), priority=Tier.CRITICAL).run.id
+    with statements_of(store) as second:
+        batch = store.claims.make_ready(limit=2)
+    assert len(first) == len(second) + 1
+    assert urgent not in [run.run_id for run in batch]
+    clock.forward(seconds=0.1)
+    assert [run.run_id for run in store.claims.make_ready(limit=2)][0] == urgent
 
 
 def test_a_run_that_is_made_ready_early_keeps_its_time(store: Store, clock: Clock) -> None:
