@@ -83,7 +83,7 @@ def test_a_backlog_is_searched_for_urgent_runs_ten_times_a_second_at_most(store:
     assert len(first) == len(second) + 1
     assert urgent not in [run.run_id for run in batch]
     clock.forward(seconds=0.1)
-    assert [run.run_id for run in store.claims.make_ready(limit=2)][0] == urgent
+    assert next(run.run_id for run in store.claims.make_ready(limit=2)) == urgent
 
 
 def test_a_run_that_is_made_ready_early_keeps_its_time(store: Store, clock: Clock) -> None:
