@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 
@@ -26,18 +27,35 @@ _QUARTER_PHRASES = (
     "each quarter",
     "every quarter",
 )
-_QUARTER_MONTHS = {1: {1, 4, 7, 10}, -1: {3, 6, 9, 12}}
-_MONTH_END = re.compile(
-    r"^(?:(?:monthly|every month|every|each)\b ?)?(?:(?:at|on) )?(?:the )?"
-    r"(?:end of (?:(?:the|every|each|a) )?month|month[- ]end)\b(?! to\b)",
+_YEAR_PHRASES = ("of the year", "of every year", "of each year", "of a year")
+_EDGE_MONTHS = {
+    **dict.fromkeys(_QUARTER_PHRASES, {1: {1, 4, 7, 10}, -1: {3, 6, 9, 12}}),
+    **dict.fromkeys(_YEAR_PHRASES, {1: {1}, -1: {12}}),
+}
+"""Words for a period, with the months in which its first and its last day are."""
+
+_EDGES = {
+    period: re.compile(
+        rf"^(?:(?:{period}ly|every {period}|every|each)\b ?)?(?:(?:at|on) )?(?:the )?"
+        rf"(?:(?:(?P<start>start|beginning)|end) of (?:(?:the|every|each|a) )?{period}|{period}[- ]end)\b(?! to\b)",
+        re.IGNORECASE,
+    )
+    for period in ("month", "quarter", "year")
+}
+_DAY_OF_QUARTER = re.compile(
+    r"^(?:quarterly|(?:every|each) quarter) (?:at|on) the "
+    r"((?:first|last) (?:(?:business |working )?day|\w+day))\b(?! (?:of|and)\b|,)",
     re.IGNORECASE,
 )
 _MAX_MONTH_DAYS, _SHORTEST_MONTH_DAYS = 31, 28
 
 
-def month_end_as_day(text: str) -> str:
-    """Return a recurrence that begins with the end of a month with the last day of it instead."""
-    return _MONTH_END.sub("last day of the month", text.strip())
+def edge_as_day(text: str) -> str:
+    """Return a recurrence that begins with the start or the end of a period with the first or last day of it instead."""
+    for period, edge in _EDGES.items():
+        if found := edge.match(text.strip()):
+            return f"{'first' if found['start'] else 'last'} day of the {period}{text.strip()[found.end() :]}"
+    return _DAY_OF_QUARTER.sub(r"\1 of the quarter", text.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +125,20 @@ def read_days(row: Tokens, draft: Draft) -> bool:
         pass
     draft.day_lists += 1
     draft.monthly = any(row.phrase(words) for words in _MONTH_PHRASES) or draft.monthly
-    if any(row.phrase(words) for words in _QUARTER_PHRASES):
-        _set_quarter_months(draft)
+    months = next((months for words, months in _EDGE_MONTHS.items() if row.phrase(words)), None)
+    if months:
+        _set_edge_months(draft, months)
     if draft.dates > 1 and len(draft.months) > 1:
         raise Misread("several dates of different months need a task each", "every year on 3 march")
     return True
 
 
-def _set_quarter_months(draft: Draft) -> None:
-    """Set the month of each quarter in which its first or last day is."""
+def _set_edge_months(draft: Draft, months: Mapping[int, set[int]]) -> None:
+    """Set the month of a quarter or of a year in which its first or last day is."""
     places = draft.monthdays | draft.workdays | {nth for nth, _ in draft.weekdays}
-    if len(places) > 1 or not places <= _QUARTER_MONTHS.keys():
-        raise Misread("the month of the quarter is not clear", "every 3 months on the 15th")
-    draft.months |= _QUARTER_MONTHS[places.pop()]
+    if len(places) > 1 or not places <= months.keys():
+        raise Misread("the month of the period is not clear", "every 3 months on the 15th")
+    draft.months |= months[places.pop()]
     draft.monthly = True
 
 
