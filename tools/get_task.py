@@ -10,7 +10,8 @@ from duetime.scheduler.intake.validation import WAIT_EXAMPLE, wait_seconds
 from duetime.scheduler.task import State
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.task_id import BY_TITLE
-from duetime.tools.arguments.types import Flag, Length
+from duetime.tools.arguments.time_text import Length
+from duetime.tools.arguments.types import Flag
 from duetime.tools.definition import TASK_ID, Definition, Sender, hints
 from duetime.tools.results import history_part, task_answer
 from duetime.tools.threads import wait_for_end

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
 from typing import Any, Final
@@ -20,6 +20,15 @@ _IN_UNITS: Final = re.compile(r"(?:delay|countdown|wait|in)_(seconds|minutes|hou
 
 _ATTEMPTS: Final = re.compile(r"(\d{1,3})(?: (times|retries|attempts|tries))?(?:[,.;].*)?")
 
+_UNITS_OF_POOL: Final = re.compile(
+    r"(?P<named>(?!key:[^=\s]*$)[^\s=]+?)\s*[=:\s]\s*(?P<after>\d{1,9})|(?P<before>\d{1,9})(?: ?x)? (?P<counted>\S+)"
+)
+_POOL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,99}")
+_POOL_NAMES: Final = ("pool", "name", "resource")
+"""Members that name the pool of an object with its units next to it."""
+
+_MAX_NUMBER_CHARS: Final = 20
+
 
 def is_text(value: Any) -> bool:
     return isinstance(value, str)
@@ -29,8 +38,16 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, Mapping)
 
 
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _are_texts(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str) and all(map(is_text, value))
+    return _is_list(value) and all(map(is_text, value))
 
 
 def _are_amounts(value: Any) -> bool:
@@ -149,19 +166,58 @@ def _as_attempts(value: Any) -> dict[str, int] | None:
     return {"max_attempts": min(attempts, RETRY_BOUNDS["max_attempts"][1])}
 
 
-def _as_amounts(value: Any) -> dict[str, Any] | None:
-    if not isinstance(value, Mapping):
+def meant_amounts(value: Any) -> dict[str, int] | None:
+    """Return the units by pool that a value means: `gpu` is one unit, `gpu=2` and `2 gpu` are two."""
+    if is_text(value) and "," not in value:
+        return _of_one_pool(value)
+    if _is_object(value) and (named := next((value[name] for name in _POOL_NAMES if is_text(value.get(name))), None)):
+        return _of_one_pool(f"{named}={_units(next(filter(_is_number, value.values()), 1))}")
+    parts = value.split(",") if is_text(value) else value.items() if isinstance(value, Mapping) else value
+    if not isinstance(parts, Iterable):
         return None
-    return {pool: int(units) if str(units).isdecimal() else units for pool, units in value.items()}
+    found = dict[str, int]()
+    for part in parts:
+        if is_text(part) or _is_object(part):
+            found |= meant_amounts(part) or {}
+        elif isinstance(part, tuple):
+            found[str(part[0])] = _units(part[1])
+    return found or None
+
+
+def _of_one_pool(text: str) -> dict[str, int] | None:
+    units = _UNITS_OF_POOL.fullmatch(text.strip())
+    name = (units["named"] or units["counted"]) if units else text.strip()
+    return {name: _units(units["after"] or units["before"] if units else 1)} if _POOL.fullmatch(name) else None
+
+
+def _units(value: Any) -> int:
+    """Return whole units, at least one; one for what is no number."""
+    try:
+        return max(1, math.ceil(float(str(value)[:_MAX_NUMBER_CHARS])))
+    except (ValueError, OverflowError):
+        return 1
+
+
+def meant_labels(value: Any) -> list[str] | None:
+    """Return the texts that an object of labels by name means, or a list of such objects; None for other values."""
+    if _is_object(value):
+        parts = (
+            (name, each) for name, several in value.items() for each in (several if _is_list(several) else [several])
+        )
+        return [f"{name}" if each in (None, True, "") else f"{name}={each}" for name, each in parts]
+    if not _is_list(value):
+        return _as_texts(value)
+    return [label for part in value for label in (meant_labels(part) if _is_object(part) else [str(part)]) or ()]
 
 
 _MEANT_VALUES: Final[Mapping[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys(("after", "labels", "deliver_to"), _as_texts),
+    **dict.fromkeys(("after", "deliver_to"), _as_texts),
+    "labels": meant_labels,
     "payload": _as_member("message"),
     "wait_for": _as_member("event"),
     "expect": _as_member("field"),
     "retry": _as_attempts,
-    "needs": _as_amounts,
+    "needs": meant_amounts,
 }
 
 

@@ -20,7 +20,16 @@ from duetime.scheduler.task import RetryPolicy, State
 from duetime.tools.arguments.choices import Choice, Choices
 from duetime.tools.arguments.retry import RetryTerms
 from duetime.tools.arguments.steps import Steps
-from duetime.tools.arguments.types import MAX_NUMBER_VALUE, ArgumentType, Object, Text, Texts, named, out_of_range
+from duetime.tools.arguments.types import (
+    MAX_NUMBER_VALUE,
+    ArgumentType,
+    Correctable,
+    Object,
+    Text,
+    Texts,
+    named,
+    out_of_range,
+)
 
 MAX_SPAN = timedelta(days=36_525)
 
@@ -75,6 +84,10 @@ class Items(PythonKind):
     def read(self, given: Any) -> Any:
         many = isinstance(given, Sequence) and not isinstance(given, str | bytes | bytearray | memoryview | range)
         return self.each.read(list(given) if many else given)
+
+    def corrected(self, given: Any) -> Any:
+        """Return what the kind of an item can make of another value."""
+        return self.each.corrected(given) if isinstance(self.each, Correctable) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +168,10 @@ class Members(PythonKind):
         if wrong := [key for key in given if not isinstance(key, str)]:
             raise ValueError(f"it has a key that is not text: {named(wrong[0])}")
         return self.members.read(dict(given))
+
+    def corrected(self, given: Any) -> Any:
+        """Return what the members can make of another value."""
+        return self.members.corrected(given) if isinstance(self.members, Correctable) else None
 
 
 @dataclass(frozen=True, slots=True)

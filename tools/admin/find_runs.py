@@ -24,7 +24,8 @@ from duetime.tools.admin.run_rows import STANDINGS, buckets_json, counts_json, r
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.filters import MEANT_STATES, STATE_WORDS
-from duetime.tools.arguments.types import Flag, Length, Text, Whole
+from duetime.tools.arguments.time_text import Length
+from duetime.tools.arguments.types import Flag, Text, Whole
 from duetime.tools.definition import TIME, Definition, Sender, hints
 from duetime.tools.results import answer
 from mcp.types import CallToolResult

@@ -1,4 +1,4 @@
-"""The kind of arguments that are times: words, or ISO 8601."""
+"""The kinds of arguments that are times, in words or as ISO 8601, and lengths of time."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time.times import resolve
 from duetime.scheduler.task import Json
-from duetime.tools.arguments.types import Flag, Text, only_text
+from duetime.tools.arguments.types import MAX_NUMBER_VALUE, Flag, Text, only_text, out_of_range
 
 _MIN_EPOCH_S, _MAX_EPOCH_S = 10**9, 10**10
 _ZONES: Final = ("timezone", "tz")
@@ -43,6 +43,30 @@ class TimeText(Text):
         zone = next(({"timezone": plain[key]} for key in _ZONES if key in plain), {})
         text = _text({key: value for key, value in plain.items() if key not in (*_ZONES, *_KINDS)})
         return {name: text[: self.limit], **zone} if text else None
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """A length of time: words, or a number of seconds."""
+
+    limit: int = 200
+    accepted: str = "a duration in words, or seconds"
+    every_form: bool = False
+
+    def schema(self) -> dict[str, Any]:
+        """Return its schema: models are led to words, programs with `every_form` may send a number."""
+        return {"anyOf": [{"type": "string"}, {"type": "number"}]} if self.every_form else {"type": "string"}
+
+    def read(self, given: Json) -> str | float:
+        if isinstance(given, int | float) and not isinstance(given, bool):
+            return _seconds(given)
+        return Text(self.limit).read(given)
+
+
+def _seconds(given: float) -> float:
+    if not 0 < given <= MAX_NUMBER_VALUE:
+        raise ValueError(out_of_range(given))
+    return given
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from duetime.scheduler.chain.step_parts import meant_amounts, meant_labels
 from duetime.scheduler.remedies import MIN_MEMBER_SIMILARITY_RATIO, nearest_name
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.strict_json import strict_json
@@ -198,29 +199,9 @@ class Amounts:
         except ValueError as error:
             raise ValueError(f"{shown(name)}: {error}; {Whole(1).accepted} is accepted") from None
 
-
-@dataclass(frozen=True, slots=True)
-class Length:
-    """A length of time: words, or a number of seconds."""
-
-    limit: int = 200
-    accepted: str = "a duration in words, or seconds"
-    every_form: bool = False
-
-    def schema(self) -> dict[str, Any]:
-        """Return its schema: models are led to words, programs with `every_form` may send a number."""
-        return {"anyOf": [{"type": "string"}, {"type": "number"}]} if self.every_form else {"type": "string"}
-
-    def read(self, given: Json) -> str | float:
-        if isinstance(given, int | float) and not isinstance(given, bool):
-            return _seconds(given)
-        return Text(self.limit).read(given)
-
-
-def _seconds(given: float) -> float:
-    if not 0 < given <= MAX_NUMBER_VALUE:
-        raise ValueError(out_of_range(given))
-    return given
+    def corrected(self, given: Json) -> Json:
+        """Return the amounts that are meant: one unit of what is named without a number."""
+        return meant_amounts(given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +226,17 @@ class Texts:
     def corrected(self, given: Json) -> Json:
         """Return the parts of one text as a list; None where they could mean something else."""
         return _split(given) if self.listed and isinstance(given, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Labels(Texts):
+    """Texts that other tools have as an object of values by name."""
+
+    listed: bool = True
+
+    def corrected(self, given: Json) -> Json:
+        """Return the labels that are meant: `team=x` of an object with a team."""
+        return Texts.corrected(self, given) if isinstance(given, str) else meant_labels(given)
 
 
 def _split(text: str) -> list[str]:

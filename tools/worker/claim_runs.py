@@ -14,7 +14,8 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.principal import Scope
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.types import Length, Texts, Whole
+from duetime.tools.arguments.time_text import Length
+from duetime.tools.arguments.types import Texts, Whole
 from duetime.tools.definition import Definition, Sender, hints
 from duetime.tools.threads import ServerBusy, begin, cross, is_set_within
 from duetime.tools.worker.claim_answers import claims_answer, external_runs

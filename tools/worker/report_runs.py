@@ -10,7 +10,8 @@ from duetime.scheduler.principal import Scope
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice
-from duetime.tools.arguments.types import Length, Object, Text
+from duetime.tools.arguments.time_text import Length
+from duetime.tools.arguments.types import Object, Text
 from duetime.tools.definition import Definition, Sender, hints
 from duetime.tools.worker.claim_answers import CLAIM, external_runs, finished_answer, renewed_answer
 from duetime.tools.worker.numbers import Fraction, UnitsUsed

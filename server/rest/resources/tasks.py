@@ -23,7 +23,8 @@ from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.filters import parts_of
 from duetime.tools.arguments.retry import RetryTerms
-from duetime.tools.arguments.types import ArgumentType, Flag, Length, Object, Text
+from duetime.tools.arguments.time_text import Length
+from duetime.tools.arguments.types import ArgumentType, Flag, Object, Text
 from duetime.tools.cancel_task import CANCEL_TASK
 from duetime.tools.definition import TASK_ID, Sender
 from duetime.tools.get_task import WAIT

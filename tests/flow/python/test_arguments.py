@@ -226,7 +226,9 @@ def test_python_takes_what_the_tools_show_for_an_argument_of_that_name(method: s
 
 
 EACH_KIND = """\
-labels: a number is not a list of texts. Accepted: a list of texts. Example: Scheduler.schedule(..., labels=['project'])
+needs: text is not an object. Accepted: a mapping of whole units by pool. \
+Example: Scheduler.schedule(..., needs={'key:a': 1})
+labels: an object is not a list of texts. Accepted: a list of texts. Example: Scheduler.schedule(..., labels=['team=x'])
 retry: 'often' is not understood. Accepted: a RetryPolicy, a mapping with max_attempts, or '5 times, 30 s apart'. \
 Example: Scheduler.schedule(..., retry=RetryPolicy(max_attempts=3))
 repeat: a timedelta is not a recurrence: write it in words. Accepted: a recurrence in words. \
@@ -237,7 +239,13 @@ Example: Scheduler.schedule(..., priority='high')
 
 
 def test_a_corrected_call_of_each_kind_is_shown(scheduler: Scheduler) -> None:
-    wrong: dict[str, Any] = {"labels": 5, "retry": "often", "repeat": timedelta(days=3), "priority": "hihg"}
+    wrong: dict[str, Any] = {
+        "needs": "key:a",
+        "labels": {"team": "x"},
+        "retry": "often",
+        "repeat": timedelta(days=3),
+        "priority": "hihg",
+    }
 
     refused = tried(lambda: scheduler.schedule("Call John", **wrong))
 

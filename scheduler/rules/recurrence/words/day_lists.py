@@ -29,8 +29,8 @@ _QUARTER_PHRASES = (
 )
 _YEAR_PHRASES = ("of the year", "of every year", "of each year", "of a year")
 _EDGE_MONTHS = {
-    **dict.fromkeys(_QUARTER_PHRASES, {1: {1, 4, 7, 10}, -1: {3, 6, 9, 12}}),
-    **dict.fromkeys(_YEAR_PHRASES, {1: {1}, -1: {12}}),
+    **{words: {1: {1, 4, 7, 10}, -1: {3, 6, 9, 12}} for words in _QUARTER_PHRASES},
+    **{words: {1: {1}, -1: {12}} for words in _YEAR_PHRASES},
 }
 """Words for a period, with the months in which its first and its last day are."""
 
@@ -51,7 +51,7 @@ _MAX_MONTH_DAYS, _SHORTEST_MONTH_DAYS = 31, 28
 
 
 def edge_as_day(text: str) -> str:
-    """Return a recurrence that begins with the start or the end of a period with the first or last day of it instead."""
+    """Return a recurrence that begins with an edge of a period with the first or the last day of it instead."""
     for period, edge in _EDGES.items():
         if found := edge.match(text.strip()):
             return f"{'first' if found['start'] else 'last'} day of the {period}{text.strip()[found.end() :]}"

@@ -19,7 +19,7 @@ from duetime.scheduler.rules.recurrence.rule import (
 from duetime.scheduler.rules.recurrence.words.all_times import check_all_times, without_all_times
 from duetime.scheduler.rules.recurrence.words.begins import begins
 from duetime.scheduler.rules.recurrence.words.daily_window import dashed_hours, read_step, read_window, set_times
-from duetime.scheduler.rules.recurrence.words.day_lists import Draft, join, edge_as_day, read_days
+from duetime.scheduler.rules.recurrence.words.day_lists import Draft, edge_as_day, join, read_days
 from duetime.scheduler.rules.recurrence.words.ends import COUNT_WORDS, count_in_span, read_end
 from duetime.scheduler.rules.recurrence.words.exceptions import (
     leave_out,

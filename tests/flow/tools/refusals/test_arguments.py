@@ -11,7 +11,8 @@ from duetime.scheduler.errors import MAX_PROBLEMS, MAX_REFUSAL_BYTES, InvalidArg
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.arguments import Argument, Arguments
 from duetime.tools.arguments.choices import Choice, Choices
-from duetime.tools.arguments.types import ArgumentType, Flag, Length, Object, Text, Texts, Whole, shown
+from duetime.tools.arguments.time_text import Length
+from duetime.tools.arguments.types import ArgumentType, Flag, Object, Text, Texts, Whole, shown
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -660,6 +660,18 @@ MEANT = [
         "steps=[{'name': 'a'}, {'name': 'b', 'after': ['a']}]",
     ),
     (S, {"when": "tomorrow", "needs": "gpu"}, "needs={'key:customer-42': 1}"),
+    *(
+        (S, {"when": "tomorrow", "needs": said}, f"needs={ {'key:a': units}!r}")
+        for said, units in (("key:a", 1), ("key:a=2", 1), (["key:a"], 1), ({"key:a": "one"}, 1), ("1 key:a", 1))
+    ),
+    (S, {"when": "tomorrow", "needs": ["key:a", {"pool": "key:b"}]}, "needs={'key:a': 1, 'key:b': 1}"),
+    (S, {"when": "tomorrow", "labels": {"team": "x", "urgent": True}}, "labels=['team=x', 'urgent']"),
+    (S, {"when": "tomorrow", "labels": [{"team": ["x", "y"]}, 7]}, "labels=['team=x', 'team=y', '7']"),
+    (
+        S,
+        {"when": "tomorrow", "steps": [{"name": "a", "needs": "key:a", "labels": {"team": "x"}}]},
+        "steps=[{'name': 'a', 'needs': {'key:a': 1}, 'labels': ['team=x']}]",
+    ),
     (S, {"at": "tomorrow"}, "when='tomorrow'"),
     (R, {"task_id": "ONE", "when": "17:45", "all_following": True}, "when='17:45', all_following=false"),
     (
