@@ -6,12 +6,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 from duetime.scheduler.rules.time.durations import Span, read_span
 from duetime.scheduler.rules.time.tokens import Misread, Unknown, tokens
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.recurrence_words import in_words, on_days
+from duetime.tools.arguments.time_text import is_time
+
+MAX_SNOOZE_MINUTES: Final = 60 * 24 * 366
 
 _IN_UNITS: Final = re.compile(r"(?:(.*)_)?(second|sec|minute|min|hour|hr|day)s?")
 """A name that says its unit: `delay_seconds`, `in_minutes`, `hours`."""
@@ -46,13 +50,24 @@ def _in_time(given: Json, _call: Call) -> Json:
 def _snoozed(given: Json, call: Call) -> Json:
     """Return the end of a snooze, which is later than now; `until` of a call without an action ends a recurrence."""
     end = _in_time(given, call) if call.get("action") else None
-    return None if end == "now" else end
+    return end if isinstance(end, str) and end != "now" and is_time(end) else None
+
+
+def minutes_of(given: Json) -> int | None:
+    """Return the minutes of a bare number, which counts them where a task is snoozed, or the nearest to a length."""
+    text = str(given).strip()
+    if type(given) in {int, float} or (isinstance(given, str) and text.isdecimal()):
+        found = float(text)
+    else:
+        span = _span(given)
+        if span is None or span.months:
+            return None
+        found = (span.elapsed + timedelta(days=span.days)) / timedelta(minutes=1)
+    return max(1, round(found)) if found < MAX_SNOOZE_MINUTES + 0.5 else None
 
 
 def _minutes(given: Json, _call: Call) -> Json:
-    """Return a bare number, which counts minutes where a task is snoozed; None for anything else."""
-    is_number = type(given) is int or (isinstance(given, str) and given.strip().isdecimal())
-    return int(str(given)) if is_number else None
+    return minutes_of(given)
 
 
 def _unless_named(given: Json, call: Call) -> Json:
@@ -251,4 +266,8 @@ def _of_a_unit(stem: str, unit: str) -> tuple[Meaning, ...]:
         return (Meaning("estimate", words("")),)
     if stem == "retry_delay":
         return (Meaning("retry", lambda given, _call: {"backoff": f"{given} {unit}"}),)
-    return (Meaning("when", words("in ")), Meaning("until", words("in "))) if stem in {"", "delay", "in"} else ()
+    if stem not in {"", "delay", "in"}:
+        return ()
+    length = words("")
+    snoozed = Meaning("minutes", lambda given, call: minutes_of(length(given, call)))
+    return (Meaning("when", words("in ")), snoozed, Meaning("until", words("in ")))

@@ -77,10 +77,10 @@ class PauseFlag(Flag):
         """Return the end of the pause that is meant."""
         found = given.get("until") if isinstance(given, dict) and len(given) == 1 else given
         text = _BEFORE_AN_END.sub("", found.strip()) if isinstance(found, str) else ""
-        return next(({"pause_until": each} for each in (text, f"in {text}") if text and _is_time(each)), None)
+        return next(({"pause_until": each} for each in (text, f"in {text}") if text and is_time(each)), None)
 
 
-def _is_time(text: str) -> bool:
+def is_time(text: str) -> bool:
     """Whether a text is a time to come, wherever it is read."""
     try:
         resolve(text, now=_NOW, zone="UTC")

@@ -355,6 +355,10 @@ WRONG = [
         {"action": "snooze", "undo": "u_1"},
         {"action": "delete"},
         {"action": "postpone", "minutes": 5},
+        {"action": "snooze 15 minutes"},
+        {"action": {"type": "snooze", "minutes": 5}},
+        {"action": "snooze", "for": "2 years"},
+        {"action": "snooze", "for": "a while"},
     )),
     # changes of many tasks
     (C, {"change": "delete"}),

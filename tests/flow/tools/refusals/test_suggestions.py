@@ -78,7 +78,13 @@ def test_a_word_near_a_way_to_notify_shows_it(say: Say, word: str) -> None:
         ("complete", "action='done'"),
         ("mark as read", "action='done'"),
         ("retry", "action='run_now'"),
-        ("postpone", "action='snooze'"),
+        ("postpone", "action='snooze', minutes=10"),
+        ("snooze 15 minutes", "action='snooze', minutes=15"),
+        ("remind me in 2 hours", "action='snooze', minutes=120"),
+        ("snooze until friday", "action='snooze', until='friday'"),
+        ("snooze for 500 ms", "action='snooze', minutes=1"),
+        ("undo u_3", "action='undo', undo='u_3'"),
+        ("done with it", "action='done'"),
         ("skip", "action='skip_next'"),
         ("cancel", "cancel_task(task_id='TASK')"),
         ("pause", "reschedule_task(task_id='TASK', pause=true)"),
@@ -96,7 +102,13 @@ def test_another_word_for_an_action_shows_the_action_or_the_tool(say: Say, ask: 
     ("tool", "given", "example"),
     [
         ("act_on_task", {"action": "snooze", "duration": 5}, "minutes=5"),
-        ("act_on_task", {"action": "snooze", "snooze_for": "2 hours"}, "until='in 2 hours'"),
+        ("act_on_task", {"action": "snooze", "snooze_for": "2 hours"}, "minutes=120"),
+        ("act_on_task", {"action": "snooze", "for": "500 ms"}, "minutes=1"),
+        ("act_on_task", {"action": "snooze", "for": "2 years"}, "until='in 2 years'"),
+        ("act_on_task", {"action": "snooze", "for": "a while"}, "minutes=10"),
+        ("act_on_task", {"action": "snooze", "hours": 2}, "minutes=120"),
+        ("act_on_task", {"action": "snooze", "minutes": "90 s"}, "minutes=2"),
+        ("act_on_task", {"action": "snooze", "minutes": 10**7}, "minutes=527040"),
         ("reschedule_task", {"id": "t_45bv3w5gwwe0"}, "id=null"),
         ("reschedule_task", {"task": "x"}, "task=null"),
         ("reschedule_task", {"steps": []}, "steps=null"),
@@ -109,6 +121,11 @@ def test_a_name_that_is_no_argument_shows_what_it_means_or_is_left_out(
 ) -> None:
     task = ask("schedule_task", title="A", when="in 1 hour")[1]["id"]
     assert say(tool, task_id=task, **given).splitlines()[0].endswith(f" Example: {example}")
+
+
+def test_the_minutes_of_a_snooze_are_read_as_a_length(ask: Ask) -> None:
+    task = ask("schedule_task", title="A", when="tomorrow 9am")[1]["id"]
+    assert "09:15" in ask("act_on_task", task_id=task, action="snooze", minutes="15 min")[0]
 
 
 def test_an_argument_that_is_left_out_by_null_is_none(ask: Ask) -> None:
