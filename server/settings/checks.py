@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import warnings
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address, ip_network
+from itertools import chain
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -13,12 +16,17 @@ from duetime.scheduler.access.secret import is_name, names_secrets, read_key, re
 from duetime.scheduler.delivery.quiet_hours import NO_HOURS, QuietHours
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.outbound.headers import header_problems
+from duetime.scheduler.remedies import PLAIN_WORDS
+from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.time import zones
 from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
 
 MIN_SECRET_BYTES = 24
 """The shortest signing key that Standard Webhooks allows."""
 
+
+_MAX_EXAMPLE_CHARS = 1_000
+_MAX_MISTAKES = 3  # of a pool, each of which hides the next: no table, its name, its parts
 
 LOOPBACK_ORIGINS = "loopback"
 """Stands for the origins of all pages that this machine serves itself."""
@@ -181,25 +189,68 @@ def _secret_keys(keys: SecretStr) -> SecretStr:
     return keys
 
 
-def _pool_problem(name: str, spec: dict[str, Any]) -> str | None:
-    from duetime.scheduler.rules.limits.pool_spec import read_pool  # noqa: PLC0415 - a first answer does not wait for it
+class WrongPools(ValueError):
+    """What is wrong with declarations of pools, and `corrected`, those as they were meant.
 
-    try:
-        read_pool(name, spec)
-    except (InvalidArgument, InvalidArguments) as wrong:
-        return str(wrong)
-    return None
+    The example has the `others` too, since a variable holds all of them; not where they are long or hold a credential.
+    """
+
+    def __init__(
+        self, problems: Sequence[InvalidArgument], corrected: Mapping[str, Any], others: Mapping[str, Any]
+    ) -> None:
+        self.sentences = [
+            InvalidArgument(each.argument, each.problem, accepted=each.accepted).text_in(PLAIN_WORDS)
+            for each in problems
+        ]
+        self.corrected = corrected
+        example = json.dumps({**corrected, **others})
+        if len(example) > _MAX_EXAMPLE_CHARS or redacted_json(others) != others:
+            example = json.dumps(corrected)
+        super().__init__("\n".join([*self.sentences[:-1], f"{self.sentences[-1]} Example: {example}"]))
 
 
-def _pools(declared: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    problems = [problem for name, spec in declared.items() if (problem := _pool_problem(name, spec))]
-    if problems:
-        raise ValueError("\n".join(problems))
+def _pools(declared: Any) -> Any:
+    if not isinstance(declared, Mapping) or not all(isinstance(name, str) for name in declared):
+        return declared
+    wrong = {name: found for name, spec in declared.items() if (found := _pool_problems(name, spec))}
+    if wrong:
+        corrected = dict[str, Any]()
+        for name in wrong:
+            corrected |= _corrected(name, declared[name])
+        others = {name: spec for name, spec in declared.items() if name not in wrong}
+        raise WrongPools(list(chain.from_iterable(wrong.values())), corrected, others)
     return declared
 
 
+def _pool_problems(name: str, spec: Any) -> Sequence[InvalidArgument]:
+    from duetime.scheduler.rules.limits.pool_spec import read_pool  # noqa: PLC0415 - a first answer does not wait for it
+
+    if not isinstance(spec, Mapping):
+        units = spec if isinstance(spec, int) and not isinstance(spec, bool) and spec >= 0 else 1
+        accepted, example = "a table of its parts", json.dumps({"capacity": units})
+        return (InvalidArgument(f"pools.{name}", f"it is {repr(spec)[:40]}", accepted=accepted, example=example),)
+    try:
+        read_pool(name, spec)
+    except InvalidArguments as wrong:
+        return wrong.problems
+    except InvalidArgument as wrong:
+        return (wrong,)
+    return ()
+
+
+def _corrected(name: str, spec: Any) -> dict[str, Any]:
+    """Return a pool with the examples of its refusals: another declaration, and another name."""
+    for _ in range(_MAX_MISTAKES):
+        wrong = _pool_problems(name, spec)
+        if not wrong:
+            break
+        example = wrong[0].example
+        name, spec = (name, json.loads(example)) if example.startswith("{") else (example, spec)
+    return {name: spec}
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(comma_separated)]
-PoolSettings = Annotated[dict[str, dict[str, Any]], AfterValidator(_pools)]
+PoolSettings = Annotated[dict[str, dict[str, Any]], BeforeValidator(_pools)]
 ZoneName = Annotated[str, AfterValidator(_zone)]
 Currency = Annotated[str, StringConstraints(to_upper=True, pattern=r"^[A-Za-z]{3}$")]
 HolidayCalendar = Annotated[str, StringConstraints(to_upper=True, pattern=r"^([A-Za-z]{2}(-[A-Za-z0-9]{1,6})?)?$")]

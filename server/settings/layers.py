@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.remedies import nearest_name
 from duetime.scheduler.rules.redact import MASK
 from duetime.server.settings.channels import ChannelSettings, OriginSettings
+from duetime.server.settings.checks import WrongPools
 from duetime.server.settings.external_actions import ExternalActionSettings
 from duetime.server.settings.masks import brief
 from duetime.server.settings.retention import RetentionRuleSettings
@@ -35,6 +37,8 @@ REMOTE_VARIABLES = ("DUETIME_SERVER", "DUETIME_KEY")
 
 TESTS_PREFIX = "DUETIME_TEST_"
 """Reserved for the test suite: where its own services are. Never settings of Duetime."""
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 FieldsByName = Mapping[str, FieldInfo]
 _PARTS: dict[str, FieldsByName] = {
@@ -138,10 +142,31 @@ def _sentence(detail: ErrorDetails, layers: Layers) -> str:
     name, origin = path[0], layers.origins.get(path[0], "default")
     if detail["type"] == "extra_forbidden":
         return _unknown(path, layers.fields, origin)
+    wrong = detail.get("ctx", {}).get("error")
+    if isinstance(wrong, WrongPools) and origin.startswith(FILE_ORIGIN):
+        problem = "\n".join([*wrong.sentences, "Example:", _in_toml(name, wrong.corrected)])
     example = layers.fields[name].examples or [""]
     shown = origin if origin == VARIABLE_PREFIX + path[-1].upper() else f"{'.'.join(path)} ({origin})"
-    ending = "" if "Example: " in problem else f". Example: {example[0]}"
+    ending = "" if "Example:" in problem else f". Example: {example[0]}"
     return f"{shown}: {brief('.'.join(path), detail['input'])} is not accepted: {problem}{ending}"
+
+
+def _in_toml(name: str, tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """Write tables as they stand in a file."""
+    return "\n".join(
+        "\n".join([f"[{name}.{_key(table)}]", *(f"{_key(part)} = {_value(each)}" for part, each in parts.items())])
+        for table, parts in tables.items()
+    )
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else json.dumps(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_key(name)} = {_value(each)}' for name, each in value.items())}}}"
+    return json.dumps(value)
 
 
 def _unknown(path: list[str], fields: FieldsByName, origin: str) -> str:

@@ -432,3 +432,18 @@ def test_a_refused_setting_has_one_example(monkeypatch: pytest.MonkeyPatch, vari
     with pytest.raises(InvalidSetting) as refused:
         load_settings()
     assert str(refused.value).count("Example: ") == 1
+
+
+def test_a_wrong_pool_is_shown_corrected_as_its_owner_wrote_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = config(
+        home, '[pools.gpu]\ncapacity = "three"\nprice = "2 per 5"\n[pools.cpu]\ncapacity = 2\n[pools]\n"a b" = 3'
+    )
+    said, example = refused(file).split("Example:\n")
+    assert "pools.gpu.capacity: it is 'three'. Accepted: a whole number" in said
+    assert "pools.a b: it is 3" in said
+    assert example == '[pools.gpu]\ncapacity = 1\nprice = "2 per 5"\n[pools.a-b]\ncapacity = 3'
+    monkeypatch.setenv("DUETIME_POOLS", '{"gpu": {"capacity": "three"}, "cpu": {"capacity": 2}, "a b": {}}')
+    example = refused().partition(" Example: ")[2]
+    assert example == '{"gpu": {"capacity": 1}, "a-b": {}, "cpu": {"capacity": 2}}'
+    monkeypatch.setenv("DUETIME_POOLS", example)
+    assert list(load_settings().pools) == ["gpu", "a-b", "cpu"]
