@@ -13,7 +13,6 @@ README.md next to this file before quoting a number.
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import statistics
 import subprocess
@@ -44,6 +43,7 @@ from duetime.scheduler.task import RetryPolicy, Run, State, Task
 from duetime.scheduler.views import TaskFilter
 from duetime.scheduler.worker.worker import WorkerOptions
 from duetime.server.distributed import connected
+from duetime.server.runtime.garbage import collect_less
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests import services
@@ -111,8 +111,7 @@ def _drained(store: Store, start: Callable[[Callable[[Sequence[str]], None]], Ca
     now = store.now()
     for begin in range(0, tasks, 1000):
         store.tasks.add_many([new_task(now) for _ in range(begin, min(begin + 1000, tasks))])
-    gc.collect()
-    gc.freeze()
+    collect_less()  # as `duetime` does when it starts
     told, done = [0], Event()
 
     def changed(task_ids: Sequence[str]) -> None:

@@ -9,7 +9,6 @@ figure, so that filling the database leaves no trace in it. Read README.md next 
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
 import subprocess
@@ -30,6 +29,7 @@ from duetime.scheduler.outcomes import Done
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import RetryPolicy, Run, State, Task
+from duetime.server.runtime.garbage import collect_less
 
 STARTED: dict[str, float] = {}
 
@@ -79,8 +79,7 @@ def fill(store: Store, pending: int) -> None:
 def running(folder: Path, synchronous: str) -> Iterator[tuple[Store, Runner]]:
     store = open_store(f"sqlite:///{folder}/bench.db", synchronous=synchronous)
     runner = Runner(store, Handlers([mark]), RunnerOptions(lock=folder / "bench.lock"))
-    gc.collect()
-    gc.freeze()  # as `duetime` does when it starts
+    collect_less()  # as `duetime` does when it starts
     runner.start()
     until(lambda: runner.running)
     time.sleep(1)
