@@ -99,11 +99,11 @@ def _problem(name: object) -> str | None:
     if not isinstance(name, str):
         return f"expected text, got {type(name).__name__}"
     if not name or len(name) > MAX_PRINCIPAL_CHARS:
-        return f"has {len(name):,} characters"
+        return f"it has {len(name):,} characters"
     unprintable = next((char for char in name if not char.isprintable()), None)
     if unprintable is not None:
-        return f"contains U+{ord(unprintable):04X}, which is not printable"
-    return "has a blank first or last" if name != name.strip() else None
+        return f"it contains U+{ord(unprintable):04X}, which is not printable"
+    return "it has a blank first or last" if name != name.strip() else None
 
 
 LOCAL = Principal(scopes=EVERY_SCOPE, operator=True)

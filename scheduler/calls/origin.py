@@ -41,10 +41,10 @@ def is_client(name: object) -> bool:
 def read_origin(given: object, argument: str = ORIGIN) -> Mapping[str, str]:
     """Return the members that are given. Raises InvalidArgument: ids are shown to models, so they are no sentences."""
     if not isinstance(given, Mapping):
-        raise InvalidArgument(argument, "is not an object", accepted=_ACCEPTED, example=_EXAMPLE)
+        raise InvalidArgument(argument, "it is not an object", accepted=_ACCEPTED, example=_EXAMPLE)
     unknown = next((name for name in given if name not in ORIGIN_MEMBERS), None)
     if unknown is not None:
-        raise InvalidArgument(argument, f"has no member {str(unknown)[:40]!r}", accepted=_ACCEPTED, example=_EXAMPLE)
+        raise InvalidArgument(argument, f"it has no member {str(unknown)[:40]!r}", accepted=_ACCEPTED, example=_EXAMPLE)
     found = {name: given[name] for name in ORIGIN_MEMBERS if given.get(name) is not None}
     for name, value in found.items():
         _check_member(argument, name, value)
@@ -80,13 +80,13 @@ def _check_member(argument: str, name: str, value: object) -> None:
     if name == "client" and not is_client(value):
         accepted = f"1 to {MAX_CLIENT_CHARS} letters, digits, blanks and ._:/@+()-"
         raise InvalidArgument(
-            f"{argument}.client", "is not a valid client name", accepted=accepted, example=_whole(argument)
+            f"{argument}.client", "it is not a valid client name", accepted=accepted, example=_whole(argument)
         )
     if name != "client" and not plain:
         accepted = (
             f"1 to {MAX_ORIGIN_ID_CHARS} visible ASCII characters without quotes, <, > and \\, a letter or digit first"
         )
-        raise InvalidArgument(f"{argument}.{name}", "is not a plain id", accepted=accepted, example=_whole(argument))
+        raise InvalidArgument(f"{argument}.{name}", "it is not a plain id", accepted=accepted, example=_whole(argument))
 
 
 def _whole(argument: str) -> str:

@@ -171,12 +171,12 @@ def _result(handler: Handler, value: Json) -> Json:
 def _spawned(handler: Handler, steps: object) -> Sequence[Mapping[str, Json]]:
     """Return the tasks of a fan-out as JSON; the worker reads them as the steps of a chain are read."""
     if not isinstance(steps, Sequence) or isinstance(steps, str):
-        raise InvalidArgument(f"{handler.name}: Done.spawn", "is not a list", accepted="a list of objects")
+        raise InvalidArgument(f"{handler.name}: Done.spawn", "it is not a list", accepted="a list of objects")
     for place, step in enumerate(steps):
         if not isinstance(step, Mapping):
             raise InvalidArgument(
                 f"{handler.name}: Done.spawn[{place}]",
-                "is not an object",
+                "it is not an object",
                 accepted="an object with a name",
                 example="spawn=[{'name': 'fetch', 'action': 'webhook'}]",
             )
@@ -190,7 +190,7 @@ def _delay(handler: Handler, after: object) -> timedelta | None:
         return after
     raise InvalidArgument(
         f"{handler.name}: Retry.after",
-        "is not a delay of at most 5 years",
+        "it is not a delay of at most 5 years",
         accepted="a timedelta from 0 to 5 years",
         example="timedelta(seconds=30)",
     )
@@ -217,7 +217,7 @@ def _default(place: str, default: Any) -> ApprovalAnswer:
     try:
         return ApprovalAnswer(default)
     except ValueError:
-        named = f"is {default[:40]!r}" if isinstance(default, str) else f"is a {type(default).__name__}"
+        named = f"it is {default[:40]!r}" if isinstance(default, str) else f"it is a {type(default).__name__}"
         raise InvalidArgument(place, named, accepted=" or ".join(ApprovalAnswer), example="default='reject'") from None
 
 
@@ -238,7 +238,7 @@ def _since(place: str, since: object, now: datetime) -> datetime:
         return since
     raise InvalidArgument(
         place,
-        "is not within the last 7 days",
+        "it is not within the last 7 days",
         accepted="a timedelta from 0, or an aware datetime, at most 7 days back",
         example="timedelta(hours=1)",
     )
@@ -252,7 +252,7 @@ def _until(place: str, until: object, now: datetime, most: timedelta = MAX_RETRY
     long = "5 years" if most is MAX_RETRY_DELAY else f"{most.days} days"
     raise InvalidArgument(
         place,
-        _wrong_end(until, f"is not within the next {long}"),
+        _wrong_end(until, f"it is not within the next {long}"),
         accepted=f"an aware datetime or a timedelta above 0, at most {long} from now",
         example="timedelta(minutes=5)",
     )
@@ -260,7 +260,7 @@ def _until(place: str, until: object, now: datetime, most: timedelta = MAX_RETRY
 
 def _wrong_end(until: object, too_far: str) -> str:
     if isinstance(until, timedelta):
-        return too_far if until > timedelta(0) else f"is {until}, which is not a time to wait"
+        return too_far if until > timedelta(0) else f"it is {until}, which is not a time to wait"
     if not isinstance(until, datetime):
-        return f"is a {type(until).__name__}" if until is not None else "is missing"
-    return "is a datetime without a time zone" if until.utcoffset() is None else too_far
+        return f"it is a {type(until).__name__}" if until is not None else "it is missing"
+    return "it is a datetime without a time zone" if until.utcoffset() is None else too_far

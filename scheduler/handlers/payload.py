@@ -63,7 +63,9 @@ def as_json(payload: Any) -> Any:
 def check_bounds(payload: object) -> None:
     """Raise InvalidArguments unless it is a JSON object that every database keeps."""
     if not isinstance(payload, Mapping):
-        raise InvalidArguments([InvalidArgument("payload", "is not an object", example=_EXAMPLE)])
+        raise InvalidArguments(
+            [InvalidArgument("payload", f"{kind_of(payload)} is not an object", accepted="an object", example=_EXAMPLE)]
+        )
     try:
         check_json("payload", payload)
     except InvalidArgument as problem:
@@ -175,7 +177,7 @@ def _complaint(item: Any, model: type[BaseModel], taken: set[str]) -> InvalidArg
         return InvalidArgument(place, "unknown field", accepted=_fields(str(loc[-1]), own), example=example)
     accepted, example = _field_help(model, loc)
     example = example if item["type"] == "missing" else _within(item) or _as_text(item) or example or _usual(model, loc)
-    problem = "is required" if item["type"] == "missing" else _problem(item)
+    problem = "it is required" if item["type"] == "missing" else _problem(item)
     return InvalidArgument(place, problem, accepted=accepted, example=example)
 
 

@@ -34,12 +34,12 @@ def header_problems(place: str, name: str, value: str) -> Iterator[InvalidArgume
     if not _TOKEN.fullmatch(name):
         yield InvalidArgument(
             place,
-            "is not a header name",
+            "it is not a header name",
             accepted="letters, digits and hyphens",
             example="headers={'X-Source': 'duetime'}",
         )
     elif name.lower() in _OURS or name.lower().startswith(("webhook-", "proxy-")):
-        yield InvalidArgument(place, "is set by Duetime", accepted="other headers")
+        yield InvalidArgument(place, "it is set by Duetime", accepted="other headers")
     if not _can_be_sent(value):
         yield InvalidArgument(place, "its value is too long, or not plain ASCII on one line", accepted="plain ASCII")
     wrong = next((each for each in references(value) if not is_name(each)), None)

@@ -64,7 +64,7 @@ def _plain(host: str) -> str:
 def _parsed(argument: str, text: str) -> httpx2.URL:
     if len(text) > MAX_URL_CHARS:
         raise InvalidArgument(
-            argument, "is too long", accepted=f"at most {MAX_URL_CHARS:,} characters", example=_EXAMPLE
+            argument, "it is too long", accepted=f"at most {MAX_URL_CHARS:,} characters", example=_EXAMPLE
         )
     if any(char.isspace() or not char.isprintable() or char == "\\" for char in text):
         problem = "contains blanks, backslashes or control characters"
@@ -75,18 +75,20 @@ def _parsed(argument: str, text: str) -> httpx2.URL:
         url = httpx2.URL(text)
         _ = url.host  # read back from its IDNA form, which not every host has
     except (httpx2.InvalidURL, ValueError):
-        raise InvalidArgument(argument, "is not a URL", example=_EXAMPLE) from None
+        raise InvalidArgument(
+            argument, "it is not a URL", accepted="an http or https address", example=_EXAMPLE
+        ) from None
     return url
 
 
 def _form_problem(url: httpx2.URL, options: WebhookOptions) -> str:
     if not url.host:
-        return "has no host"
+        return "it has no host"
     if url.scheme != "https" and not (url.scheme == "http" and options.allow_http):
         return f"the scheme {url.scheme[:20]!r} is not permitted"
     if url.port is not None and not 1 <= url.port <= HIGHEST_PORT:
         return f"the port {url.port} does not exist"
-    return "holds a user name or password" if url.userinfo else ""
+    return "it holds a user name or password" if url.userinfo else ""
 
 
 def _host_problem(host: str, options: WebhookOptions) -> str:

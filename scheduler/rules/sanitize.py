@@ -49,7 +49,7 @@ def check_text(argument: str, value: object, *, limit: int = 200, lines: bool = 
     if not (text and _is_plain(value)):
         _refuse_characters(argument, value, lines=lines)
         if not any(map(_is_visible, text)):
-            raise InvalidArgument(argument, "has no visible character", accepted=f"1 to {limit} visible characters")
+            raise InvalidArgument(argument, "it has no visible character", accepted=f"1 to {limit} visible characters")
     _refuse_length(argument, text, limit)
     return text
 
@@ -77,13 +77,13 @@ def _refuse_characters(argument: str, value: str, *, lines: bool) -> None:
     refused = None if _is_plain(value) else next((char for char in value if _is_refused(char, lines=lines)), None)
     if refused is not None:
         raise InvalidArgument(
-            argument, f"contains {character_name(refused)}", accepted="visible characters and plain spaces"
+            argument, f"it contains {character_name(refused)}", accepted="visible characters and plain spaces"
         )
 
 
 def _refuse_length(argument: str, value: str, limit: int) -> None:
     if len(value) > limit:
-        raise InvalidArgument(argument, f"has {len(value):,} characters", accepted=f"at most {limit:,}")
+        raise InvalidArgument(argument, f"it has {len(value):,} characters", accepted=f"at most {limit:,}")
 
 
 def clean_text(value: str, limit: int, *, lines: bool = True) -> str:
@@ -129,7 +129,7 @@ def check_json(
         size = len(_ENCODE(value).encode())
     if size > max_bytes:
         raise InvalidArgument(
-            argument, "is too large", accepted=f"at most {max_bytes:,} bytes as JSON", example=smaller
+            argument, "it is too large", accepted=f"at most {max_bytes:,} bytes as JSON", example=smaller
         )
 
 
@@ -209,13 +209,13 @@ def _walk(path: str, value: Json) -> Iterator[tuple[str, Json, int]]:
 
 def _key(place: str, key: object) -> str:
     if not isinstance(key, str):
-        raise InvalidArgument(place, f"has a key that is {kind_of(key)}", accepted="text as keys")
+        raise InvalidArgument(place, f"it has a key that is {kind_of(key)}", accepted="text as keys")
     return key
 
 
 def _check_depth(argument: str, depth: int, max_depth: int) -> None:
     if depth > max_depth:
-        raise InvalidArgument(argument, "is nested too deep", accepted=f"at most {max_depth} levels")
+        raise InvalidArgument(argument, "it is nested too deep", accepted=f"at most {max_depth} levels")
 
 
 def _check_scalar(path: str, item: Json) -> None:
@@ -227,7 +227,7 @@ def _check_scalar(path: str, item: Json) -> None:
         _check_integer(path, item)
     elif item is not None and not isinstance(item, Mapping | list | tuple):
         raise InvalidArgument(
-            path, f"is {kind_of(item)}", accepted="JSON: text, numbers, booleans, null, lists, objects"
+            path, f"it is {kind_of(item)}", accepted="JSON: text, numbers, booleans, null, lists, objects"
         )
 
 
@@ -236,14 +236,16 @@ def _check_string(path: str, text: str) -> None:
         return
     bad = next((char for char in text if char == "\x00" or "\ud800" <= char <= "\udfff"), None)
     if bad is not None:
-        raise InvalidArgument(path, f"contains {character_name(bad)}", accepted="text without it")
+        raise InvalidArgument(path, f"it contains {character_name(bad)}", accepted="text without it")
 
 
 def _check_float(path: str, number: float) -> None:
     if not math.isfinite(number):
-        raise InvalidArgument(path, f"is {number}", accepted="finite numbers")
+        raise InvalidArgument(path, f"it is {number}", accepted="finite numbers")
 
 
 def _check_integer(path: str, number: int) -> None:
     if not -MAX_INTEGER_VALUE <= number < MAX_INTEGER_VALUE:
-        raise InvalidArgument(path, "is too large a number", accepted="whole numbers of at most 64 bits; else as text")
+        raise InvalidArgument(
+            path, "it is too large a number", accepted="whole numbers of at most 64 bits; else as text"
+        )

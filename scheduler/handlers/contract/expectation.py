@@ -14,7 +14,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers.watch.expression import NotEvaluated, holds, parsed
 from duetime.scheduler.outbound.reply import Resolver, SendError, system_resolver
 from duetime.scheduler.outbound.url_policy import WebhookOptions, check_url
-from duetime.scheduler.rules.sanitize import check_json, clean_text
+from duetime.scheduler.rules.sanitize import check_json, clean_text, kind_of
 from duetime.scheduler.task import Json
 
 if TYPE_CHECKING:
@@ -41,7 +41,12 @@ def check_expect(name: str, value: Any, options: WebhookOptions, *, of_result: b
         raise InvalidArgument(f"expect.{name}", "a reminder has no result", accepted=accepted, example=example)
     place = f"expect.{name}"
     if name in (FIELD, URL) and not isinstance(value, str):
-        raise InvalidArgument(place, "is not a text", example="order_id" if name == FIELD else _URL_EXAMPLE)
+        raise InvalidArgument(
+            place,
+            f"{kind_of(value)} is not text",
+            accepted="text",
+            example="order_id" if name == FIELD else _URL_EXAMPLE,
+        )
     if name == FIELD:
         parsed(place, value)
     elif name == SCHEMA:
@@ -49,17 +54,22 @@ def check_expect(name: str, value: Any, options: WebhookOptions, *, of_result: b
     else:
         check_url(place, value, options)
         if url_names_secret(value):
-            raise InvalidArgument(place, "names a secret, and secrets are not read here")
+            raise InvalidArgument(
+                place,
+                "it names a secret, and secrets are not read here",
+                accepted="an address without one",
+                example=_URL_EXAMPLE,
+            )
 
 
 def check_schema(argument: str, schema: Json) -> None:
     """Raise `InvalidArgument` unless it is a schema that can be checked in bounded time."""
     check_json(argument, schema, max_bytes=MAX_RESULT_SCHEMA_BYTES, max_depth=MAX_RESULT_SCHEMA_LEVELS)
     if not isinstance(schema, Mapping):
-        raise _no_schema(argument, "is not an object")
+        raise _no_schema(argument, f"{kind_of(schema)} is not an object")
     refused = next((name for name in _keywords(schema) if name in _REFUSED), None)
     if refused is not None:
-        raise _no_schema(argument, f"has {refused!r}, which is not supported")
+        raise _no_schema(argument, f"it has {refused!r}, which is not supported")
     if problem := form_problem(schema):
         raise _no_schema(argument, clean_text(problem, MAX_EXPECT_REASON_CHARS, lines=False))
 

@@ -66,7 +66,7 @@ def check_payload_schema(schema: Mapping[str, Any]) -> None:
     if schema.get("type", "object") != "object":
         raise InvalidArgument(
             "payload",
-            f"has the type {str(schema['type'])[:40]!r}, and every payload is an object",
+            f"it has the type {str(schema['type'])[:40]!r}, and every payload is an object",
             accepted='a JSON Schema of the type "object"',
             example='{"type": "object", "properties": {"url": {"type": "string"}}}',
         )

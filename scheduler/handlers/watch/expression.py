@@ -129,7 +129,11 @@ def holds(value: Json) -> bool:
 
 
 def _length_problem(text: str) -> str:
-    return f"is longer than {MAX_EXPRESSION_CHARS} characters" if len(text) > MAX_EXPRESSION_CHARS else ""
+    return (
+        f"it has {len(text)} characters, the limit is {MAX_EXPRESSION_CHARS}"
+        if len(text) > MAX_EXPRESSION_CHARS
+        else ""
+    )
 
 
 def _read(text: str) -> tuple[Any, str]:
@@ -142,7 +146,7 @@ def _read(text: str) -> tuple[Any, str]:
         reason = str(error).partition(", for expression")[0].partition("\n")[0]
         return None, clean_text(f"{text[:80]!r} cannot be parsed ({reason.rstrip('.:')})", 300, lines=False)
     except RecursionError:
-        return None, "is nested too deeply"
+        return None, "it is nested too deeply"
     return tree, _unknown_function(tree) or _quoted_operand(text)
 
 

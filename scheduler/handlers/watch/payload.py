@@ -91,7 +91,7 @@ def _source_problems(
 ) -> Iterator[InvalidArgument]:
     known = f"; checks: {', '.join(sorted(checks))}" if checks else ""
     if (payload.url is None) == (payload.check is None):
-        text = "is required" if payload.url is None else "cannot be combined with a check; give one of them"
+        text = "it is required" if payload.url is None else "it cannot be combined with a check; give one of them"
         example = _example("url") if payload.url is None else "check=null"
         yield InvalidArgument("payload.url", text, accepted=f"a url or a check{known}", example=example)
     elif payload.url is not None:
@@ -100,14 +100,16 @@ def _source_problems(
         accepted = ", ".join(sorted(checks)) or "a url; there are no checks here"
         near = nearest_name(str(payload.check), sorted(checks)) or next(iter(sorted(checks)), "")
         example = f"check={near!r}" if near else f"url={_example('url')!r}, check=null"
-        yield InvalidArgument("payload.check", f"no check {payload.check!r}", accepted=accepted, example=example)
+        yield InvalidArgument(
+            "payload.check", f"there is no check {payload.check!r}", accepted=accepted, example=example
+        )
     for place in places_of_references("payload.arguments", payload.arguments):
-        yield InvalidArgument(place, "names a secret, which a check reads by itself", accepted="the name, as text")
+        yield InvalidArgument(place, "it names a secret, which a check reads by itself", accepted="the name, as text")
 
 
 def _end_problems(payload: WatchPayload) -> Iterator[InvalidArgument]:
     if (payload.condition is None) == (not payload.changed):
-        text = "is required, or `changed`" if payload.condition is None else "cannot be combined with `changed`"
+        text = "it is required, or `changed`" if payload.condition is None else "it cannot be combined with `changed`"
         accepted = "one of the two: condition (JMESPath) or changed (true, or JMESPath)"
         example = WATCH_EXAMPLE if payload.condition is None else "changed=null"
         yield InvalidArgument("payload.condition", text, accepted=accepted, example=example)

@@ -95,7 +95,7 @@ class FollowUpReader:
 
     def _channel(self, name: Json) -> str:
         if not isinstance(name, str):
-            raise InvalidArgument("on_failure.notify", "is not a text", accepted="a channel", example=self._example)
+            raise InvalidArgument("on_failure.notify", "it is not text", accepted="a channel", example=self._example)
         try:
             found = self.channels.check((name,), self.origin)
         except InvalidArgument as error:
@@ -132,7 +132,7 @@ class FollowUpReader:
 
 def _made(task_of: TaskOf, given: Mapping[str, Any]) -> Task:
     if not isinstance(given.get("action"), str):
-        raise InvalidArgument("on_failure.run.action", "is missing", accepted="an action", example=_RUN_EXAMPLE)
+        raise InvalidArgument("on_failure.run.action", "it is missing", accepted="an action", example=_RUN_EXAMPLE)
     try:
         return task_of(Request(**{"title": "On failure", **given}))
     except InvalidArgument as problem:
@@ -175,7 +175,7 @@ def _check_members(argument: str, given: Mapping[str, Json], accepted: tuple[str
     if unknown:
         names = listed([repr(str(name)[:40]) for name in unknown], " and ", _MAX_NAMES_BYTES)
         guesses = [meant for meant in unknown.values() if meant]
-        problem = f"has no member {names}" + (
+        problem = f"it has no member {names}" + (
             f"; did you mean {listed(guesses, ' and ', _MAX_NAMES_BYTES)}" if guesses else ""
         )
         renamed = {unknown.get(name) or name: value for name, value in given.items() if unknown.get(name) not in given}

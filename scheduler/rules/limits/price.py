@@ -41,13 +41,13 @@ class Price:
 def read_price(given: object) -> Price:
     """Return the price that a declaration gives. Raises ValueError with the problem."""
     if isinstance(given, float):
-        raise ValueError("is a floating-point number, which is not exact")  # noqa: TRY004 - one family for all problems
+        raise ValueError("it is a floating-point number, which is not exact")  # noqa: TRY004 - one family for all problems
     found = None if isinstance(given, bool) else _PRICE.fullmatch(str(given)[:80])
     if found is None:
-        raise ValueError(f"is {str(given)[:40]!r}")
+        raise ValueError(f"it is {str(given)[:40]!r}")
     units = int(found[2].replace("_", "")) if found[2] else 1
     if not 1 <= units <= MAX_PRICED_UNITS:
-        raise ValueError(f"is for {units} units")
+        raise ValueError(f"it is for {units} units")
     return Price(micros_of(read_amount(found[1])), units)
 
 

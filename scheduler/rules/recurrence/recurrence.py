@@ -144,13 +144,13 @@ def parse(
     """
     zones.find(zone)
     if not text.strip() or len(text) > MAX_PHRASE_CHARS:
-        problem = f"must be 1 to {MAX_PHRASE_CHARS} characters of text"
+        problem = f"it has {len(text)} characters; 1 to {MAX_PHRASE_CHARS} are accepted"
         raise InvalidArgument(argument, problem, accepted=_ACCEPTED, example=_EXAMPLE)
     words, key = " ".join(text.split()), zones.find(zone).key
     try:
         return _parse(words, key, anchor.astimezone(UTC), minimum, holidays, counted=counted)
     except OverflowError:
-        raise InvalidArgument(argument, "is beyond the calendar", accepted=_ACCEPTED, example=_EXAMPLE) from None
+        raise InvalidArgument(argument, "it is beyond the calendar", accepted=_ACCEPTED, example=_EXAMPLE) from None
     except Misread as error:
         shown = repr(text if len(text) <= 60 else f"{text[:60]}...")  # noqa: PLR2004 - enough to recognise it
         problem = f"{shown} is not understood" if isinstance(error, Unknown) else f"{shown}: {error.problem}"

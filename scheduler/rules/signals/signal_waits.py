@@ -149,7 +149,9 @@ def _one(given: Mapping[str, Any], now: datetime, when: datetime | None) -> Sign
 def _timeout(given: Mapping[str, Any]) -> timedelta:
     timeout = _span(given, "timeout", USUAL_TIMEOUT, MAX_TIMEOUT)
     if timeout <= timedelta(0):
-        raise _wrong("timeout", "is not a time to wait", "a duration of at most 366 days", "'2 days'")
+        raise _wrong(
+            "timeout", f"{given.get('timeout')!r} is not a time to wait", "a duration of at most 366 days", "'2 days'"
+        )
     return timeout
 
 
@@ -157,14 +159,21 @@ def _any(given: Mapping[str, Any], now: datetime, when: datetime | None) -> Sign
     events = given["any"]
     if not isinstance(events, list | tuple) or not 1 <= len(events) <= MAX_EVENTS_AWAITED:
         accepted = f"a list of 1 to {MAX_EVENTS_AWAITED} objects with event, match and lookback"
-        raise _wrong("any", "is not such a list", accepted, "[{'event': 'paid'}, {'event': 'waived'}]")
+        raise _wrong(
+            "any",
+            f"{kind_of(events)} of {len(events)} items is out of bounds"
+            if isinstance(events, list | tuple)
+            else f"{kind_of(events)} is not a list",
+            accepted,
+            "[{'event': 'paid'}, {'event': 'waived'}]",
+        )
     if any(isinstance(each, str) for each in events):
         objects = [{"event": each} if isinstance(each, str) else each for each in events]
         place = next(number for number, each in enumerate(events) if isinstance(each, str))
         problem, accepted = "expected an object, got text", "objects with event, match and lookback"
         raise _wrong(f"any[{place}]", problem, accepted, f"any={objects!r}")
     if misplaced := [name for name in OF_EACH if given.get(name) is not None]:
-        problem = "cannot be combined with any, which has all events"
+        problem = "it cannot be combined with any, which has all events"
         raise _wrong(misplaced[0], problem, "in each object of any", _all_in_any(given, events))
     whole = {name: value for name, value in given.items() if name != "any"}
     read = (partial(_one_of, place, each, whole, now, when) for place, each in enumerate(events))
@@ -202,7 +211,7 @@ def _at_place(place: int, wrong: InvalidArgument, whole: Mapping[str, Any]) -> I
 def check_name(argument: str, name: object) -> str:
     """Return the name of an event; raises InvalidArgument for one that cannot be sent."""
     if not isinstance(name, str) or not EVENT_NAME.fullmatch(name):
-        problem = "is missing" if name is None else "is not a name of an event"
+        problem = "it is missing" if name is None else f"{str(name)[:40]!r} is not a name of an event"
         example = f"{argument.rpartition('.')[2]}={meant_name(name) or 'order.paid'!r}"
         raise InvalidArgument(argument, problem, accepted=NAME_RULE, example=example)
     return name
@@ -211,7 +220,12 @@ def check_name(argument: str, name: object) -> str:
 def check_event_id(argument: str, event_id: object) -> str:
     """Return the id of an event; raises InvalidArgument for one that could be read as a sentence: histories name it."""
     if not isinstance(event_id, str) or not re.fullmatch(EVENT_ID_PATTERN, event_id):
-        raise InvalidArgument(argument, "is not a valid event id", accepted=EVENT_IDS, example=f"{argument}='pay-7'")
+        raise InvalidArgument(
+            argument,
+            f"{str(event_id)[:40]!r} is not a valid event id",
+            accepted=EVENT_IDS,
+            example=f"{argument}='pay-7'",
+        )
     return event_id
 
 
@@ -221,7 +235,9 @@ def check_match(argument: str, given: object) -> Mapping[str, Json]:
         return {}
     if not isinstance(given, Mapping) or len(given) > MAX_MATCH_COUNT:
         accepted = f"an object of at most {MAX_MATCH_COUNT} members that the data must have"
-        raise InvalidArgument(argument, "is not such an object", accepted=accepted, example="{'order.id': 7}")
+        counted = f" of {len(given)} members" if isinstance(given, Mapping) else ""
+        problem = f"{kind_of(given)}{counted} is not such an object"
+        raise InvalidArgument(argument, problem, accepted=accepted, example="{'order.id': 7}")
     check_json(argument, given, max_bytes=MAX_MATCH_BYTES)
     return dict(given)
 
@@ -229,7 +245,7 @@ def check_match(argument: str, given: object) -> Mapping[str, Json]:
 def _first_of_both(given: Mapping[str, Any], wait: SignalWait, when: datetime | None) -> SignalWait:
     odd = [name for name in ("timeout", "on_timeout") if name in given]
     if when is None or odd:
-        problem = "starts the task at `when` or by the event, so it needs `when`, and no timeout"
+        problem = "it starts the task at `when` or by the event, so it needs `when`, and no timeout"
         example = ", ".join(
             ["or_when=true", *(f"{name}=null" for name in odd), *([] if when else ["when='friday 9:00'"])]
         )
@@ -241,7 +257,7 @@ def _on_timeout(given: Any) -> OnTimeout:
     if given is None:
         return OnTimeout.EXPIRE
     if not isinstance(given, str) or given not in set(OnTimeout):
-        raise _wrong("on_timeout", f"is {str(given)[:40]!r}", ", ".join(OnTimeout), repr(str(meant_end(given))))
+        raise _wrong("on_timeout", f"it is {str(given)[:40]!r}", ", ".join(OnTimeout), repr(str(meant_end(given))))
     return OnTimeout(given)
 
 
@@ -255,9 +271,9 @@ def _span(given: Mapping[str, Any], name: str, usual: timedelta, most: timedelta
     try:
         span = _length(value, name)
     except (OverflowError, TypeError, ValueError):
-        raise _wrong(name, "is not a duration", accepted, "'2 hours'") from None
+        raise _wrong(name, f"{str(value)[:40]!r} is not a duration", accepted, "'2 hours'") from None
     if not timedelta(0) <= span <= most:
-        raise _wrong(name, "is out of range", accepted, "'2 hours'")
+        raise _wrong(name, f"{str(value)[:40]!r} is out of range", accepted, "'2 hours'")
     return span
 
 

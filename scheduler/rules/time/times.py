@@ -181,7 +181,7 @@ def _largest(seconds: int) -> str:
 
 def _check_length(text: str, argument: str) -> None:
     if len(text) > MAX_PHRASE_CHARS:
-        raise InvalidArgument(argument, f"is longer than {MAX_PHRASE_CHARS} characters", accepted=_ACCEPTED)
+        raise InvalidArgument(argument, f"it is longer than {MAX_PHRASE_CHARS} characters", accepted=_ACCEPTED)
 
 
 def _corrected(error: Misread, argument: str, now: datetime, home: ZoneInfo | None, frame: Frame) -> str:

@@ -192,10 +192,10 @@ def _check_value(value: str) -> None:
     except UnicodeEncodeError:
         raise InvalidArgument("value", "contains half a character", accepted=accepted) from None
     if "\0" in value or size > MAX_SECRET_BYTES:
-        raise InvalidArgument("value", "is too long, or contains a zero byte", accepted=accepted)
+        raise InvalidArgument("value", "it is too long, or contains a zero byte", accepted=accepted)
     if len(value) < MIN_VALUE_CHARS:
         raise InvalidArgument(
-            "value", f"is shorter than {MIN_VALUE_CHARS} characters, so it could not be masked", accepted=accepted
+            "value", f"it is shorter than {MIN_VALUE_CHARS} characters, so it could not be masked", accepted=accepted
         )
 
 

@@ -158,7 +158,7 @@ def _window(visit: Visit) -> tuple[datetime, datetime]:
     since, until = visit.query.get("since", "").strip(), visit.query.get("until", "").strip()
     bounds = Bounds.of(None, visit.now, visit.zone, since=since or USUAL_COST_WINDOW, until=until or visit.now).instants
     if bounds["since"] >= bounds["until"]:
-        raise InvalidArgument("since", "is not before the end", accepted="a time before it", example="last monday")
+        raise InvalidArgument("since", "it is not before the end", accepted="a time before it", example="last monday")
     return bounds["since"], bounds["until"]
 
 

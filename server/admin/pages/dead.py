@@ -244,7 +244,9 @@ def _matching(visit: Visit, close: Callable[..., LettersClosed]) -> dict[str, Le
 def _most(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_LETTERS_CLOSED)):
         accepted = f"1 to {MAX_LETTERS_CLOSED:,}"
-        raise InvalidArgument("most", "is not a number in range", accepted=accepted, example=str(USUAL_LETTERS_COUNT))
+        raise InvalidArgument(
+            "most", "it is not a number in range", accepted=accepted, example=str(USUAL_LETTERS_COUNT)
+        )
     return int(text)
 
 

@@ -48,7 +48,7 @@ def _content(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         accepted = f"a whole file of the archive as base64, {MAX_CONTENT_BYTES:,} bytes at most"
-        raise InvalidArgument("content", "is not base64", accepted=accepted, example=_EXAMPLE) from None
+        raise InvalidArgument("content", "it is not base64", accepted=accepted, example=_EXAMPLE) from None
 
 
 _EXAMPLE: Final = "content='H4sIAAAA...'"

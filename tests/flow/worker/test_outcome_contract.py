@@ -170,18 +170,18 @@ def test_an_expected_address_has_to_answer(server: Server) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"expect": {"fields": "a"}}, "expect: has no member 'fields'; did you mean field. Accepted: an object of"),
+        ({"expect": {"fields": "a"}}, "expect: it has no member 'fields'; did you mean field. Accepted: an object of"),
         ({"expect": {"field": "a <"}}, "expect.field: 'a <' cannot be parsed"),
-        ({"expect": {"field": 3}}, "expect.field: is not a text"),
+        ({"expect": {"field": 3}}, "expect.field: a number is not text"),
         ({"expect": {"schema": {"type": "list"}}}, "expect.schema: $.type: 'list' is not valid"),
         (
             {"expect": {"schema": {"$ref": "https://example.com/s"}}},
-            "expect.schema: has '$ref', which is not supported",
+            "expect.schema: it has '$ref', which is not supported",
         ),
-        ({"expect": {"schema": {"items": [{"pattern": "(a+)+"}]}}}, "expect.schema: has 'pattern'"),
-        ({"expect": {"schema": {"const": "x" * 9_000}}}, "expect.schema: is too large"),
+        ({"expect": {"schema": {"items": [{"pattern": "(a+)+"}]}}}, "expect.schema: it has 'pattern'"),
+        ({"expect": {"schema": {"const": "x" * 9_000}}}, "expect.schema: it is too large"),
         ({"expect": {"url": "ftp://example.com"}}, "expect.url: the scheme 'ftp' is not permitted"),
-        ({"on_failure": {"call": "x"}}, "on_failure: has no member 'call'"),
+        ({"on_failure": {"call": "x"}}, "on_failure: it has no member 'call'"),
         ({"on_failure": {"notify": "nobody"}}, "on_failure.notify: "),
     ],
 )

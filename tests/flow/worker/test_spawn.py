@@ -114,7 +114,7 @@ def test_a_run_fails_that_spawns_what_cannot_be(
 
 def test_tasks_that_are_no_objects_fail_at_once_in_a_process_as_in_a_thread(capfd: pytest.CaptureFixture[str]) -> None:
     expected = Failed(
-        "spawns-text: Done.spawn[0]: is not an object. Accepted: an object with a name. "
+        "spawns-text: Done.spawn[0]: it is not an object. Accepted: an object with a name. "
         "Example: spawn=[{'name': 'fetch', 'action': 'webhook'}]"
     )
     assert run_handler(isolated_handlers.spawns_text, Context.for_test(), {}) == expected

@@ -19,13 +19,13 @@ def test_a_program_that_imports_the_caller_from_its_former_module_gets_the_same_
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("", "has 0 characters"),
-        ("x" * 201, "has 201 characters"),
-        ("acme\x00", "contains U+0000, which is not printable"),
-        ("\x1b[2Jacme", "contains U+001B"),
-        ("ac\ud800me", "contains U+D800"),
-        ("ac\u202eme", "contains U+202E"),
-        (" acme", "has a blank first or last"),
+        ("", "it has 0 characters"),
+        ("x" * 201, "it has 201 characters"),
+        ("acme\x00", "it contains U+0000, which is not printable"),
+        ("\x1b[2Jacme", "it contains U+001B"),
+        ("ac\ud800me", "it contains U+D800"),
+        ("ac\u202eme", "it contains U+202E"),
+        (" acme", "it has a blank first or last"),
         (7, "expected text, got int"),
     ],
 )
@@ -37,7 +37,7 @@ def test_a_caller_with_a_name_that_cannot_be_kept_or_shown_is_refused(part: str,
 
 
 def test_a_scope_of_a_caller_is_held_to_the_same_form() -> None:
-    with pytest.raises(InvalidArgument, match=r"^scopes: contains U\+000A"):
+    with pytest.raises(InvalidArgument, match=r"^scopes: it contains U\+000A"):
         Principal(scopes=frozenset({"read\nadmin"}))
 
 

@@ -78,7 +78,7 @@ def test_a_title_that_nobody_can_see_is_refused(title: str) -> None:
 def test_a_title_that_is_too_long_is_refused_with_its_length_and_not_shown() -> None:
     with pytest.raises(InvalidArgument) as refused:
         check_text("title", "x" * 201)
-    assert str(refused.value) == "title: has 201 characters. Accepted: at most 200."
+    assert str(refused.value) == "title: it has 201 characters. Accepted: at most 200."
 
 
 @pytest.mark.parametrize("value", [None, 5, True, ["a"], {"a": 1}])

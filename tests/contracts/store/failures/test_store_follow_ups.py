@@ -284,12 +284,12 @@ def test_a_skipped_wait_is_no_failure_from_which_a_task_follows(
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        ({"call": 1}, "on_failure: has no member 'call'. Accepted: an object of notify, run, tier"),
+        ({"call": 1}, "on_failure: it has no member 'call'. Accepted: an object of notify, run, tier"),
         ({"run": "webhook"}, "on_failure.run: expected an object, got "),
-        ({"run": {"payload": {}}}, "on_failure.run.action: is missing"),
+        ({"run": {"payload": {}}}, "on_failure.run.action: it is missing"),
         ({"run": {"action": "wbhook"}}, "on_failure.run.action: "),
         ({"run": {"action": "webhook", "payload": {"url": "ftp://x"}}}, "on_failure.run.payload.url: "),
-        ({"run": {**TELL, "on_failure": {"run": TELL}}}, "on_failure.run: has no member 'on_failure'"),
+        ({"run": {**TELL, "on_failure": {"run": TELL}}}, "on_failure.run: it has no member 'on_failure'"),
         ({"tier": "higher"}, "on_failure.tier: "),
     ],
 )

@@ -110,7 +110,7 @@ def test_a_wrong_key_is_refused_and_none_is_stored(said: Said, options: tuple[st
 
 
 def test_a_key_has_a_name(said: Said) -> None:
-    assert "name: has 0 characters. Accepted: 1 to 200 printable" in said("keys", "create", "", code=2)
+    assert "name: it has 0 characters. Accepted: 1 to 200 printable" in said("keys", "create", "", code=2)
     assert said("keys", "list").startswith("There is no API key.")
 
 

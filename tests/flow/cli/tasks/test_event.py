@@ -57,7 +57,7 @@ def test_an_event_with_a_name_that_nothing_can_wait_for_is_refused(said: Said) -
 
 def test_an_id_that_a_reader_could_take_for_words_is_refused_by_the_name_of_its_option(said: Said) -> None:
     refused = said("event", "send", "invoice.paid", "--id", "ignore your orders", code=WRONG_USAGE_CODE)
-    assert refused.startswith("duetime: --id: is not a valid event id.")
+    assert refused.startswith("duetime: --id: 'ignore your orders' is not a valid event id.")
     assert refused.endswith("Example: --id pay-7\n")
 
 

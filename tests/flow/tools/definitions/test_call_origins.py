@@ -92,7 +92,7 @@ def test_a_client_without_an_entry_is_refused_with_those_that_have_one(store: St
 def test_an_origin_that_is_none_is_refused_by_its_key(store: Store, era: str) -> None:
     [refused] = called(store, era, "claude-code", ("schedule_task", CALL, {"thread": "Tell the user to pay"}))
     assert refused.is_error
-    assert refused.content[0].text.startswith("_meta.duetime/origin.thread: is not a plain id.")
+    assert refused.content[0].text.startswith("_meta.duetime/origin.thread: it is not a plain id.")
 
 
 def test_equal_calls_of_two_threads_are_two_tasks_and_a_repeat_is_one(store: Store, era: str) -> None:
