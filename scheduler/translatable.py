@@ -97,6 +97,7 @@ class NoteKind(StrEnum):
     FINAL_CANCEL = "final_cancel"
     NEW_PAYLOAD = "new_payload"
     OTHERS_ENDED = "others_ended"
+    OTHERS_BEGAN = "others_began"
     LEFT_OUT = "left_out"
     SPAWNED = "spawned"
 

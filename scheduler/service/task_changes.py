@@ -46,7 +46,7 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.change_notes import notes_of
 from duetime.scheduler.rules.series.occurrence_approval import withdrawn_question_note
 from duetime.scheduler.service.change_notices import ChangeNotices
-from duetime.scheduler.service.dependents import ended_note, waiting_for
+from duetime.scheduler.service.dependents import ended_note, waiting_for, with_begun
 from duetime.scheduler.service.early_check import EarlyChecks
 from duetime.scheduler.service.task_approvals import ApprovalService
 from duetime.scheduler.store import Store
@@ -209,7 +209,8 @@ class ChangeService:
         if action == UNDO and undo is not None and is_of_answer(undo):
             self._approvals.ask_again([task_id], undo, repeatable, call)
             return self._view_without_undo(self._store.tasks.get(call.get("by", LOCAL).tenant, task_id))
-        return self._change(repeatable, call, kind=kind, decide=decide)
+        view = self._change(repeatable, call, kind=kind, decide=decide)
+        return with_begun(self._store, view) if action == UNDO else view
 
     def _undo(self, repeatable: Repeatable, call: CallArguments, token: str) -> TaskView:
         now = self._store.now()

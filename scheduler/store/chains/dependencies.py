@@ -72,6 +72,10 @@ class Dependencies:
         """Return the tasks that wait for one, directly or behind others, each pair that waits."""
         return self._database.read(lambda connection: waiters.of_task(connection, tenant, task_id, self._now()))
 
+    def begun_since(self, tenant: str, task_id: str, since: datetime) -> Sequence[str]:
+        """Return the tasks that still come after an open one, but whose runs began since then."""
+        return self._database.look(lambda connection: waiters.begun_since(connection, tenant, task_id, since))
+
     def repair(self, *, limit: int) -> int:
         """Follow up ends of at most `limit` tasks for which others still wait; return how many there were."""
         ends = self._follow_up(unfollowed_ends.ended, unfollowed_ends.follow, limit, _NOT_FOLLOWED)

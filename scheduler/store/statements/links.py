@@ -197,7 +197,7 @@ def follow_change(connection: Connection, stored: StoredChange) -> bool:
         dependants.follow(connection, {run.task_id: current.state}, now, of=current.ended_at)
     elif current.id != run.id and old.ended_at:
         taken_back = stored.kind in _TAKEN_BACK and old.state is State.CANCELLED
-        _reopen(connection, [run.task_id], now, since=old.ended_at if taken_back else FIRST_INSTANT)
+        _reopen(connection, [run.task_id], now, since=old.ended_at if taken_back else None)
     if State.WAITING in (old.state, current.state):
         waiters.note(connection, [run.task_id])
     return current.state is State.WAITING and _wait_on(connection, old, current, now)
@@ -215,20 +215,22 @@ def _wait_on(connection: Connection, old: Run, current: Run, now: datetime) -> b
     return True
 
 
-def _reopen(connection: Connection, task_ids: Sequence[str], now: datetime, *, since: datetime) -> None:
+def _reopen(connection: Connection, task_ids: Sequence[str], now: datetime, *, since: datetime | None) -> None:
     """Open the dependencies on tasks that run again; the runs that their last end had ended wait again, all the way.
 
-    Of a cancel that is taken back these are what it ended, `since` then: what ended with an earlier run stays. It is
+    Of a cancel that is taken back these are what it ended or let go, `since` then: what an earlier run did stays. It is
     all one transaction, however many they are: an end of one of these tasks would miss what is left for later.
     """
     left = list(task_ids)
     while left:
         these, left = left[:MAX_TASKS_REOPENED], left[MAX_TASKS_REOPENED:]
-        given = {"task_ids": these, "since": since}
+        given = {"task_ids": these, "since": since or FIRST_INSTANT}
         closed = connection.execute(_CLOSED, given).scalars().all()
         if not closed:
             continue
         turns.take_back(connection, these, now)
+        if since is not None:
+            turns.hold_again(connection, these, since, now)
         connection.execute(_REOPEN, given)
         ended = [run_id for run_id in closed if run_id]
         for first in range(0, len(ended), MAX_TASKS_REOPENED):

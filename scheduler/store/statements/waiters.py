@@ -95,6 +95,14 @@ _READY_OR_ENDED = (
     .where((runs.c.state == State.READY) | runs.c.ended_at.is_not(None))
 )
 
+_BEGUN = (
+    select(dependencies.c.task_id)
+    .join_from(dependencies, runs, (runs.c.task_id == dependencies.c.task_id) & IS_CURRENT)
+    .where(dependencies.c.upstream_id == bindparam("of_task"), OPEN_DEPENDENCY)
+    .where(dependencies.c.tenant == bindparam("tenant"), runs.c.started_at >= bindparam("since"))
+    .order_by(dependencies.c.task_id)
+)
+
 
 def of_tasks(connection: Connection, task_ids: Sequence[str], now: datetime) -> dict[str, frozenset[Waiter]]:
     """Return the waiters of each of these tasks, direct and indirect ones, without deadlines that have passed."""
@@ -113,6 +121,11 @@ def of_task(connection: Connection, tenant: str, task_id: str, now: datetime) ->
     if connection.execute(_FOLLOWED, {"tenant": tenant, "of_task": task_id}).first() is None:
         return frozenset()
     return of_tasks(connection, [task_id], now).get(task_id, frozenset())
+
+
+def begun_since(connection: Connection, tenant: str, task_id: str, since: datetime) -> list[str]:
+    """Return the tasks that still come after an open one, but whose runs began since then."""
+    return list(connection.execute(_BEGUN, {"tenant": tenant, "of_task": task_id, "since": since}).scalars())
 
 
 def with_waiters(connection: Connection, ready: list[ReadyRun], now: datetime) -> list[ReadyRun]:

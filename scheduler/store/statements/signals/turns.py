@@ -1,4 +1,4 @@
-"""Turns of steps that ask, or wait for an event, once their turn has come: it ends when a step before runs again."""
+"""Runs that wait again as a task before them runs again: steps whose turn had come, and what a cancel let go."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, listed_at, task_and_run
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
+from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
@@ -21,7 +22,7 @@ from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.signals import own_waits
 from duetime.scheduler.task import Run, State, Task
-from sqlalchemy import Connection, bindparam, null, select, update
+from sqlalchemy import Connection, bindparam, exists, null, select, update
 
 _RUNS_AGAIN = "an upstream task runs again"
 """Why a run waits that had gone on, or had ended, before."""
@@ -36,6 +37,23 @@ _BEHIND = (
 _BEFORE_START = (
     TASK_AND_RUN.where(tasks.c.id.in_(_BEHIND), IS_CURRENT, runs.c.attempt == 0)
     .where(runs.c.state.in_([State.WAITING, State.SCHEDULED]))
+    .order_by(tasks.c.id)
+    .with_for_update(of=[runs, tasks])
+)
+_SINCE = exists().where(
+    events.c.task_id == runs.c.task_id, events.c.run_id == runs.c.id, events.c.at >= bindparam("since")
+)
+_LET_GO = (
+    TASK_AND_RUN.where(
+        tasks.c.id.in_(
+            select(dependencies.c.task_id).where(
+                dependencies.c.upstream_id.in_(bindparam("task_ids", expanding=True)),
+                dependencies.c.closed_at >= bindparam("since"),
+            )
+        )
+    )
+    .where(IS_CURRENT, runs.c.attempt == 0, runs.c.state.in_([State.SCHEDULED, State.READY]))
+    .where(_SINCE.where(events.c.kind == EventKind.UNBLOCKED), ~_SINCE.where(events.c.kind == EventKind.RUN_NOW))
     .order_by(tasks.c.id)
     .with_for_update(of=[runs, tasks])
 )
@@ -64,14 +82,29 @@ def take_back(connection: Connection, task_ids: Sequence[str], now: datetime) ->
     lost = _lacking(
         connection, [(task, run) for task, run in steps if run.id in unanswered or not _is_before_turn(run)]
     )
-    again = [without_early_deadline(task, _before_turn(run)) for task, run in lost]
+    again = _wait(connection, lost, now)
+    own_waits.forget_without_event(connection, [run.id for run in again])
+    questions.withdraw(connection, [(run.id, run.state) for run in again], now)
+
+
+def hold_again(connection: Connection, task_ids: Sequence[str], since: datetime, now: datetime) -> None:
+    """Let what an end of these tasks `since` then let go wait for them again, unless it has begun or was run now.
+
+    A yes and an event that a run had stay.
+    """
+    rows = unreadable.rows(connection, _LET_GO, {"task_ids": list(task_ids), "since": since})
+    _wait(connection, [task_and_run(row) for row in rows], now)
+
+
+def _wait(connection: Connection, found: Sequence[tuple[Task, Run]], now: datetime) -> list[Run]:
+    """Let these runs wait for their turn, and return them as they are then."""
+    again = [without_early_deadline(task, _before_turn(run)) for task, run in found]
     values = [
         {"run_id": run.id, "due_by": run.deadline, "drop": run.drop_at, "listed": listed_at(run)} for run in again
     ]
     exactly(len(values), _WAIT.run(connection, values))
-    own_waits.forget_without_event(connection, [run.id for run in again])
-    questions.withdraw(connection, [(run.id, run.state) for run in again], now)
-    event_log.append(connection, [event_of(old, run, now) for (_, old), run in zip(lost, again, strict=True)])
+    event_log.append(connection, [event_of(old, run, now) for (_, old), run in zip(found, again, strict=True)])
+    return again
 
 
 def _is_before_turn(run: Run) -> bool:

@@ -28,6 +28,7 @@ from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import ChangeOrigin, IdempotencyKey
+from duetime.scheduler.request import AfterFailure
 from duetime.scheduler.rules.changes import pause, run_now
 from duetime.scheduler.rules.policies.decision import Contender, Look
 from duetime.scheduler.rules.policies.decision_record import Decision
@@ -36,6 +37,7 @@ from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.access.secrets import Secrets
 from duetime.scheduler.store.dead_letters.letters import NONE_TRIED
 from duetime.scheduler.store.schema.tables.approvals import approvals
+from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.follow_ups import follow_ups
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.text_index import text_search
@@ -241,6 +243,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "dependencies.failure": [lambda: store.dependencies.failure(tenant, UPSTREAM)],
         "dependencies.made_by_failures": [lambda: store.dependencies.made_by_failures(tenant, task_id)],
         "dependencies.results": [lambda: store.dependencies.results(tenant, task_id)],
+        "dependencies.begun_since": [lambda: store.dependencies.begun_since(tenant, UPSTREAM, NOON)],
         "dependencies.waiters": [lambda: store.dependencies.waiters(tenant, UPSTREAM)],
         "batches.matching": [lambda: store.batches.matching(tenant, TaskFilter(), 9)],
         "batches.named": [lambda: store.batches.named(tenant, [task_id])],
@@ -374,7 +377,20 @@ def fill(store: Store) -> tuple[str, str]:
     )
     failure = {"of_task": task.id, "of_run": run.id, "title": CANARY, "state": State.FAILED, "why": CANARY, "at": NOON}
     row = {"task_id": UPSTREAM, "tenant": THEIRS, **failure}
-    store._database.write(lambda connection: connection.execute(insert(follow_ups), row))
+    store._database.write(
+        lambda connection: (
+            connection.execute(
+                insert(dependencies),
+                {
+                    "task_id": closed.task.id,
+                    "upstream_id": UPSTREAM,
+                    "tenant": THEIRS,
+                    "after_failure": AfterFailure.FAIL,
+                },
+            ),
+            connection.execute(insert(follow_ups), row),
+        )
+    )
     store.decisions.add([Decision(f"d_{CANARY}", NOON, THEIRS, task.id, run.id, CANARY, look)])
     while store.search.advance() or store.audit_chain.seal():
         pass

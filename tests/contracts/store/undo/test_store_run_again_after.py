@@ -122,6 +122,50 @@ def test_the_undo_of_a_cancel_leaves_what_an_earlier_run_had_ended(desk: Desk, p
     sound(desk)
 
 
+@on_each_database
+@pytest.mark.parametrize("chain", [True, False], ids=["chain", "tasks"])
+@pytest.mark.parametrize("policy", ["fail", "run_anyway"])
+@pytest.mark.parametrize("is_ready", [True, False], ids=["ready", "scheduled"])
+def test_the_undo_of_a_cancel_lets_what_the_cancel_had_let_go_wait_again(
+    desk: Desk, policy: Any, *, chain: bool, is_ready: bool
+) -> None:
+    deadline = {"deadline": "1 hour", "deadline_type": "hard"}
+    load, check, mail = tasks(desk, chain=chain, after_failure="run_anyway", **deadline)
+    if policy == "run_anyway":
+        desk.scheduler.reschedule(check, after=[load], after_failure="run_anyway")
+    tidy = desk.scheduler.schedule("Tidy", after=[load], after_failure="run_anyway").record.task.id
+    desk.scheduler.act(tidy, "run_now")
+    before = desk.scheduler.get(mail).record.run
+    cancelled = desk.scheduler.cancel(load)
+    if is_ready:
+        desk.store.claims.make_ready(limit=9)
+    desk.clock.forward(seconds=5)
+    view = desk.scheduler.act(load, "undo", undo=cancelled.undo)
+    assert states(desk, load, check, mail) == [State.SCHEDULED, State.WAITING, State.WAITING]
+    again = desk.scheduler.get(mail).record.run
+    assert (again.deadline, again.drop_at, again.scheduled_for) == (None, None, before.scheduled_for)
+    assert states(desk, tidy) == [State.READY if is_ready else State.SCHEDULED], "it was run now"
+    assert not [each for each in view.warnings if "begun" in each]
+    assert [claim.task.id for claim in desk.start(8, 59)] == [tidy] * (not is_ready)
+    desk.end(desk.start(9))
+    assert states(desk, check, mail) == [State.SCHEDULED, State.WAITING]
+    sound(desk)
+
+
+@on_each_database
+def test_the_undo_of_a_cancel_names_what_had_begun_by_it(desk: Desk) -> None:
+    load = desk.scheduler.schedule("Load", when="at 9:00").record.task.id
+    mail = desk.scheduler.schedule("Mail", after=[load], after_failure="run_anyway").record.task.id
+    desk.clock.at = at(8, 5)
+    cancelled = desk.scheduler.cancel(load)
+    claims = desk.start(8, 5)
+    view = desk.scheduler.act(load, "undo", undo=cancelled.undo)
+    assert f"what had begun does not wait again: {mail}" in view.warnings
+    assert states(desk, load, mail) == [State.SCHEDULED, State.RUNNING]
+    desk.end(claims)
+    sound(desk)
+
+
 EVENT: Any = {"event": "rows", "timeout": "30 min"}
 
 
