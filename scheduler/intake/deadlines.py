@@ -16,7 +16,7 @@ from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.durations import parse_exact, parse_span
 from duetime.scheduler.rules.time.languages import translation
 from duetime.scheduler.rules.time.time_of_day import read_clock
-from duetime.scheduler.rules.time.times import NotUnderstood, length, parse_duration
+from duetime.scheduler.rules.time.times import NotUnderstood, Resolved, describe_apart, length, parse_duration
 from duetime.scheduler.rules.time.tokens import Misread, Unknown, normal, tokens
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 from duetime.scheduler.task import DeadlineType, Penalty, Tier
@@ -214,11 +214,23 @@ def _instant(given: Moment, *, due: datetime, now: datetime, zone: str | None, f
     text = _BY.sub("", given) if isinstance(given, str) else given
     clock = _BEFORE.sub("", text) if isinstance(text, str) else ""
     if _is_time_of_day(clock):
-        ends = replace(frame, end=True)
-        found = resolve_moment(clock, now=max(due, now), zone=zone, argument="deadline", frame=ends)
+        ends, after = replace(frame, end=True), max(due, now)
+        found = resolve_moment(clock, now=after, zone=zone, argument="deadline", frame=ends)
+        found = found if _END_OF_ITS_DAY.fullmatch(normal(clock)) else _in_second_pass(found, after)
     else:
         found = resolve_end(text, now=now, zone=zone, argument="deadline", frame=frame)
     return Deadline(_written(given), at=found.instant.astimezone(UTC), assumptions=found.assumptions)
+
+
+def _in_second_pass(found: Resolved, after: datetime) -> Resolved:
+    """Return the second such time of the day on which clocks go back, where that one alone is still to come."""
+    home = zones.load(found.zone)
+    wall = datetime.combine(after.astimezone(home).date(), found.wall.time())
+    second = wall.replace(tzinfo=home, fold=1).astimezone(UTC)
+    if zones.place(wall, home).shift != zones.FOLD or not after < second < found.instant:
+        return found
+    read = f"no date given: the next {wall:%H:%M} is {describe_apart(second, found.zone)}"
+    return replace(found, instant=second, wall=wall, assumptions=(read,))
 
 
 def _fits(example: str, *, due: datetime, now: datetime, zone: str | None, frame: Frame) -> bool:

@@ -113,6 +113,27 @@ def test_a_time_of_day_alone_is_the_first_one_after_the_run_is_due(deadline: str
     assert plan.warnings == ("deadline: no date given: the next 17:00 is Sun 22 Nov 2026",)
 
 
+@pytest.mark.parametrize(
+    ("due", "deadline", "at"),
+    [
+        ("08:15", "1:45", "08:45"),  # 01:15 for the second time
+        ("08:15", "before 2:00", "09:00"),
+        ("07:15", "1:45", "07:45"),
+        ("07:15", "by 1:10", "08:10"),
+        ("08:15", "1:10", "1 08:10"),
+    ],
+)
+def test_a_time_of_day_in_the_hour_that_clocks_repeat_is_the_next_one_after_the_run_is_due(
+    due: str, deadline: str, at: str
+) -> None:
+    day, _, clock = at.rpartition(" ")
+    plan = planned(when=f"2027-11-07T{due}Z", deadline=deadline)
+    expected = datetime.fromisoformat(f"2027-11-07T{clock}Z") + timedelta(days=int(day or 0))
+    assert plan.run.deadline == expected
+    is_second = at in {"08:45", "08:10"}
+    assert is_second == ("the second" in " ".join(plan.warnings))
+
+
 @pytest.mark.parametrize("deadline", ["by tomorrow", "2026-11-22"])
 def test_a_date_alone_is_the_end_of_that_day(deadline: str) -> None:
     plan = planned(deadline=deadline)
