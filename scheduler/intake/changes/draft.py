@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import date, datetime
-from typing import Any
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
 
 from duetime.scheduler.calls.reschedule import Reschedule
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change
+from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.times import Resolved
 from duetime.scheduler.rules.time.viewpoint import Frame
 from duetime.scheduler.task import Task
 from duetime.scheduler.views import TaskRecord
+
+_PROBE: Final = timedelta(minutes=1)
+"""Words that count from the time of an occurrence mean a time that is as much later as that one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,23 @@ class ChangeDraft:
         given, own = self.request.timezone, self.task.timezone
         return self.planner.times.frame(given, moved_from=moved_from, seen=seen, own=own)
 
+    def length_on_the_clock(self, to: Resolved) -> timedelta | None:
+        """Return the length of time that `when`, which was read as `to`, adds to the time of the run; None for others.
+
+        It is that of clocks which never change: `2 hours later` and `1 day later` are as long on every day.
+        """
+        at, when = self.record.run.scheduled_for, self.request.when
+        if when is None:
+            return None
+        with suppress(InvalidArgument):
+            later = self.frame(moved_from=at + _PROBE)
+            probe = resolve_moment(when, now=self.now, zone=self.zone, argument="when", frame=later)
+            if probe.instant - to.instant == _PROBE:
+                now, seen = (_as_utc(each, self.task.timezone) for each in (self.now, at))
+                clock = self.frame(moved_from=seen)
+                return resolve_moment(when, now=now, zone="UTC", argument="when", frame=clock).instant - seen
+        return None
+
     def with_change(self, change: Change) -> ChangeDraft:
         return replace(self, change=change)
 
@@ -67,3 +92,8 @@ class ChangeDraft:
 
     def warning(self, *warnings: str) -> ChangeDraft:
         return replace(self, warnings=(*self.warnings, *warnings))
+
+
+def _as_utc(instant: datetime, zone: str) -> datetime:
+    """Return what the clocks of a zone show, as a time of UTC."""
+    return instant.astimezone(zones.load(zone)).replace(tzinfo=UTC)

@@ -45,9 +45,6 @@ PAST_OTHERS = Translatable.of(
 )
 MOVES_AS_WELL: Final = Translatable.of(NoteKind.MOVES_AS_WELL, "its next run, moved by itself, moves just as far")
 
-_PROBE: Final = timedelta(minutes=1)
-"""Words that count from the time of an occurrence mean a time that is as much later as that one."""
-
 MAX_TIMES_NAMED: Final = 3
 """Occurrences of a series, or generations of a chain, that a note names."""
 
@@ -75,8 +72,8 @@ def move_series_step(draft: ChangeDraft) -> ChangeDraft:
         raise _moves_no_series(request, recurs=rule is not None)
     had, zone, frame = run.slot or run.scheduled_for, draft.zone, draft.frame(moved_from=run.scheduled_for)
     to = resolve_moment(request.when, now=draft.now, zone=zone, argument="when", frame=frame)
-    if slot := _slot_of_shifted(draft, to):
-        return _with_its_move(draft, to, slot)
+    if run.state not in TERMINAL and not changes.has_started(run) and (span := draft.length_on_the_clock(to)):
+        return _moved_by(draft, to, span)
     clock = to.skipped if to.zone == task.timezone else None
     at = clock or wall_time(to.instant, task.timezone).time()
     repeat = recurrence.at_time(rule, occurrence_at(rule, had).wall.time(), at, named=clock is not None)
@@ -98,29 +95,19 @@ def move_series_step(draft: ChangeDraft) -> ChangeDraft:
     return replace(moved, request=request, assumptions=(*assumed, *moved.assumptions))
 
 
-def _slot_of_shifted(draft: ChangeDraft, to: Resolved) -> datetime | None:
-    """Return the new slot of a next occurrence that was moved by itself, where `when` is a length of time; else None.
+def _moved_by(draft: ChangeDraft, to: Resolved, span: timedelta) -> ChangeDraft:
+    """Move a series by a length of time, on the clock: at a change of clocks as on any other day.
 
-    The user saw that occurrence at its own time, from which the length counts; the rule moves by the same length.
+    A next occurrence that was moved by itself moves by the same length, from the time at which the user saw it.
     """
-    run, slot, when = draft.record.run, draft.record.run.slot, draft.request.when
-    if when is None or slot is None or slot == run.scheduled_for or run.state in TERMINAL or changes.has_started(run):
-        return None
-    later = draft.frame(moved_from=run.scheduled_for + _PROBE)
-    with suppress(InvalidArgument):
-        probe = resolve_moment(when, now=draft.now, zone=draft.zone, argument="when", frame=later)
-        if probe.instant - to.instant == _PROBE:
-            wall = wall_time(slot, draft.task.timezone) + (to.instant - run.scheduled_for)
-            return zones.place(wall, zones.load(draft.task.timezone)).instant
-    return None
-
-
-def _with_its_move(draft: ChangeDraft, to: Resolved, slot: datetime) -> ChangeDraft:
-    """Move a series by a length of time, and its next occurrence, which was moved by itself, by the same length."""
-    record, run = draft.record, draft.record.run
-    unmoved = replace(record, run=replace(run, scheduled_for=run.slot or to.instant, slot=None))
-    begin = slot if slot > draft.now else f"{wall_time(slot, draft.task.timezone):%H:%M:%S}"
-    whole = move_series_step(replace(draft, record=unmoved).with_request(when=begin))
+    record, run, zone = draft.record, draft.record.run, draft.task.timezone
+    wall = wall_time(run.slot or run.scheduled_for, zone) + span
+    slot = zones.place(wall, zones.load(zone)).instant
+    begin = wall if slot > draft.now else f"{wall:%H:%M:%S}"
+    unmoved = replace(record, run=replace(run, scheduled_for=run.slot or run.scheduled_for, slot=None))
+    whole = move_series_step(replace(draft, record=unmoved).with_request(when=begin, timezone=None))
+    if run.slot in {None, run.scheduled_for}:
+        return replace(whole, record=record, request=draft.request).assuming(*to.assumptions)
     placed = replace(record, task=whole.task, run=replace(run, slot=slot))
     moved = replace(draft, change=changes.move(placed, to.instant, draft.now))
     return moved.assuming(*to.assumptions).warning(MOVES_AS_WELL)

@@ -136,3 +136,31 @@ def test_a_series_that_begins_at_a_time_that_the_clocks_skip_has_that_time_on_al
     times = [each.instant.astimezone(ZoneInfo(BERLIN)) for each in view.upcoming[:2]]
     assert [f"{at:%d %H:%M}" for at in times] == ["28 03:00", "30 02:30"]
     assert len([text for text in view.warnings if "02:30 does not exist" in text]) == 1
+
+
+@pytest.mark.parametrize("moves_before", [False, True])
+@pytest.mark.parametrize(
+    ("repeat", "day", "when", "coming"),
+    [
+        ("every day at 1:30", "2027-03-28", "2 hours later", ["28 Mar 03:30", "29 Mar 03:30"]),
+        ("every day at 1:30", "2027-03-28", "1 hour later", ["28 Mar 03:00", "29 Mar 02:30"]),
+        ("every sunday at 3:30", "2027-03-28", "2 hours earlier", ["28 Mar 01:30", "04 Apr 01:30"]),
+        ("every day at 9:00", "2027-03-27", "1 day later", ["28 Mar 09:00", "29 Mar 09:00"]),
+        ("every day at 1:30", "2027-10-31", "2 hours later", ["31 Oct 03:30", "01 Nov 03:30"]),
+        ("every sunday at 1:30", "2027-10-31", "90 minutes later", ["31 Oct 03:00", "07 Nov 03:00"]),
+        ("every day at 1:30", "2027-10-30", "2 hours later", ["30 Oct 03:30", "31 Oct 03:30"]),
+    ],
+)
+def test_a_series_that_moves_by_a_length_keeps_it_on_the_clock_where_clocks_change(
+    desk: Desk, repeat: str, day: str, when: str, coming: list[str], *, moves_before: bool
+) -> None:
+    task_id = desk.scheduler.schedule("Standup", repeat=repeat, when=day).record.task.id
+    if moves_before:
+        desk.scheduler.reschedule(task_id, when="10 minutes earlier")
+        view = desk.scheduler.reschedule(task_id, when=when, all_following=True)
+        assert f"{view.upcoming[1].wall:%d %b %H:%M}" == coming[1]
+        return
+    view = desk.scheduler.reschedule(task_id, when=when, all_following=True)
+    times = [each.instant.astimezone(ZoneInfo(BERLIN)) for each in view.upcoming[:2]]
+    assert [f"{at:%d %b %H:%M}" for at in times] == coming
+    assert "counted from its present time" in view.warnings
