@@ -191,7 +191,7 @@ class Scheduler:
         """Return a task, and why its run stands where it stands: always with an answer. Raises TaskNotFound."""
         return self._reader_of(task_id).explain(task_id, by=by)
 
-    def wait(self, task_id: str, *, timeout: timedelta | float | str | None = None, by: Principal = LOCAL) -> TaskView:
+    def wait(self, task_id: str, timeout: timedelta | float | str | None = None, *, by: Principal = LOCAL) -> TaskView:
         """Return a task once its current run has ended, or as it is after `timeout`; at once if it has ended already.
 
         A timeout is a number of seconds, words (`5 minutes`) or a timedelta; without one the wait has no end. Ends in

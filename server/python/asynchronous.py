@@ -102,8 +102,8 @@ class AsyncScheduler:
     async def wait(
         self,
         task_id: str,
-        *,
         timeout: timedelta | float | str | None = None,  # noqa: ASYNC109 - as its synchronous twin has it
+        *,
         by: Principal = LOCAL,
     ) -> TaskView:
         try:

@@ -24,7 +24,7 @@ def test_each_form_that_is_read_has_a_type() -> None:
 
 def waits(scheduler: Scheduler, task_id: str) -> None:
     assert scheduler.wait(task_id, timeout=0).record.run.state is State.WAITING
-    assert scheduler.wait(task_id, timeout="0.01 s").record.run.state is State.WAITING
+    assert scheduler.wait(task_id, "0.01 s").record.run.state is State.WAITING
     assert scheduler.service.wait(task_id, timeout="0.01 s").record.run.state is State.WAITING
 
 
@@ -34,4 +34,4 @@ async def test_an_asynchronous_wait_has_the_same_types() -> None:
         task_id = opened.schedule("Call John", when="in 2 hours").record.task.id
         scheduler = AsyncScheduler(opened, CallThreads(1))
         assert (await scheduler.wait(task_id, timeout=0)).record.task.id == task_id
-        assert (await scheduler.wait(task_id, timeout="0.01 s")).record.task.id == task_id
+        assert (await scheduler.wait(task_id, "0.01 s")).record.task.id == task_id
