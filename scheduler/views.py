@@ -15,6 +15,10 @@ from duetime.scheduler.view_parts import Occurrence, RunLog, WaitReason
 CHAIN_ACTION: Final = "chain"
 """Stands for the action in the record of a chain, which no handler runs."""
 
+UNDO_WINDOW: Final = timedelta(seconds=30)
+UNDO_OF_ANSWER: Final = "u_a"
+"""Begins the tokens that take an answer back, and no others."""
+
 
 @record(frozen=True, slots=True)
 class TaskRecord:
@@ -93,7 +97,7 @@ class TaskView:
     created: bool | None = None
     warnings: tuple[str, ...] = ()
     undo: str | None = None
-    undo_until: datetime | None = None  # where it is another time than usual
+    undo_ends: datetime | None = None  # where that is another time than usual
     unread: tuple[InboxMessage, ...] = ()
     expected: bool = False
     failed_attempt: Attempt | None = None  # the newest with a traceback, of this run or the last one
@@ -104,6 +108,15 @@ class TaskView:
     held_until: datetime | None = None  # when the first delivery goes that quiet hours hold
     not_run: Run | None = None  # of an open series that asks: the occurrence left out since its last run ended
     addressed: bool = False  # whether a call of its fire address starts it
+
+    @property
+    def undo_until(self) -> datetime | None:
+        """The time until which `undo` works; None without one, and for that of a yes, which works until the start."""
+        if self.undo is None or self.undo.startswith(UNDO_OF_ANSWER):
+            return None
+        run = self.record.run
+        cancelled_at = run.ended_at if self.undo == undo_of_cancel(run) else None
+        return self.undo_ends or (cancelled_at or self.now) + UNDO_WINDOW
 
     @property
     def coming(self) -> tuple[Occurrence, ...]:
@@ -119,6 +132,11 @@ class TaskView:
     @property
     def waiting_for(self) -> tuple[str, ...]:
         return tuple(wait.sentence for wait in self.waits)
+
+
+def undo_of_cancel(run: Run) -> str:
+    """Return the token that takes the cancel of this run back."""
+    return f"u_{run.id[2:]}"
 
 
 def due_at(run: Run) -> datetime:

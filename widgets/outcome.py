@@ -11,7 +11,6 @@ from duetime.scheduler.history.dead_letters import DeadLetter
 from duetime.scheduler.history.run_log import TRACEBACK_LOGGER
 from duetime.scheduler.ids import DRY_RUN_ID, is_chain_id
 from duetime.scheduler.outbound.target import ADDRESSED_ACTIONS, target_of
-from duetime.scheduler.rules.changes import UNDO_WINDOW, undo_token
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.series.natural_key import key_of_run
 from duetime.scheduler.rules.settlement import words_and_note
@@ -20,7 +19,6 @@ from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import ApprovalAnswer, Delivery, DeliveryState, InboxMessage, Json, Notify, Run, State, Task
 from duetime.scheduler.view_parts import LogLine, WaitReason
 from duetime.scheduler.views import TaskRecord, TaskView
-from duetime.scheduler.waits.approval import UNDO_OF_ANSWER
 from duetime.widgets.quote import as_text, bounded, cut, one_line
 from duetime.widgets.schema.run_parts import (
     DeliveryPart,
@@ -95,11 +93,8 @@ def pause_parts(task: Task, run: Run) -> dict[str, Any]:
 
 def undo_parts(view: TaskView) -> dict[str, str | None]:
     """Return the token that takes a change back, and until when it does: that of a yes has no time."""
-    run, token = view.record.run, view.undo
-    if token is None or token.startswith(UNDO_OF_ANSWER):
-        return {"undo": token}
-    made_at = run.ended_at if token == undo_token(run, view.now) else None
-    return {"undo": token, "undo_until": utc(view.undo_until or (made_at or view.now) + UNDO_WINDOW)}
+    until = view.undo_until
+    return {"undo": view.undo, **({"undo_until": utc(until)} if until else {})}
 
 
 def last_run_part(record: TaskRecord, newer: Run | None = None) -> LastRun | None:

@@ -35,9 +35,8 @@ from duetime.scheduler.rules.states import TERMINAL, cancelled, was_left_out
 from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
-from duetime.scheduler.views import TaskRecord, after_pause, due_at
+from duetime.scheduler.views import UNDO_WINDOW, TaskRecord, after_pause, due_at, undo_of_cancel
 
-UNDO_WINDOW = timedelta(seconds=30)
 ALREADY_CANCELLED = Translatable.of(NoteKind.ALREADY_CANCELLED, "it was already cancelled; nothing was changed")
 UNDO_GRACE = timedelta(seconds=5)
 """Seconds that a click at the end of the undo window may arrive late."""
@@ -65,7 +64,7 @@ def cancel(record: TaskRecord, now: datetime) -> Change:
 def undo_token(run: Run, now: datetime, window: timedelta = UNDO_WINDOW) -> str | None:
     """Return the token that undoes a cancel, while that is possible; None otherwise."""
     fresh = run.state is State.CANCELLED and run.ended_at is not None and now - run.ended_at <= window
-    return f"u_{run.id[2:]}" if fresh and run.started_at is None and not was_left_out(run) else None
+    return undo_of_cancel(run) if fresh and run.started_at is None and not was_left_out(run) else None
 
 
 def is_bulk_token(token: str) -> bool:

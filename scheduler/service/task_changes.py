@@ -51,7 +51,7 @@ from duetime.scheduler.service.early_check import EarlyChecks
 from duetime.scheduler.service.task_approvals import ApprovalService
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
-from duetime.scheduler.views import TaskRecord, TaskView
+from duetime.scheduler.views import UNDO_WINDOW, TaskRecord, TaskView
 from duetime.scheduler.waits.approval import is_of_answer
 
 
@@ -241,7 +241,7 @@ class ChangeService:
     def _mark_not_done(self, task_id: str, call: CallArguments) -> TaskView:
         by = call.get("by", LOCAL)
         self._store.tasks.get(by.tenant, task_id, revision=call.get("revision"))
-        since = self._store.now() - changes.UNDO_WINDOW - changes.UNDO_GRACE
+        since = self._store.now() - UNDO_WINDOW - changes.UNDO_GRACE
         if not self._store.inbox.mark_unread(by.tenant, by.user, task_id, since=since):
             problem = f"no outcome of {task_id} was marked as read in the last 30 s."
             raise Refused(problem, argument="undo", remedy=remedies.Inspect(task_id))

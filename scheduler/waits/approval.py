@@ -15,15 +15,13 @@ from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.remedies import MIN_MEMBER_SIMILARITY_RATIO, nearest_name
 from duetime.scheduler.task import ApprovalAnswer, Delivery, InboxMessage, Json, Run, State, Task
+from duetime.scheduler.views import UNDO_OF_ANSWER
 
 MAX_QUESTION_CHARS: Final = 200
 USUAL_QUESTION: Final = "Approve this run?"
 USUAL_LENGTH: Final = "2 hours"
 
 _TOKEN_CHARS: Final = 16
-UNDO_OF_ANSWER: Final = "u_a"
-"""Begins the tokens that take an answer back, and no others."""
-
 _TOKEN: Final = re.compile(rf"{UNDO_OF_ANSWER}[0-9a-f]{{{_TOKEN_CHARS}}}")
 
 _WORDS_OF_ANSWERS: Final = {

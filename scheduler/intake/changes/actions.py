@@ -25,7 +25,7 @@ from duetime.scheduler.rules.states import TERMINAL, cancelled
 from duetime.scheduler.rules.time.times import length
 from duetime.scheduler.rules.time.viewpoint import Frame
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
-from duetime.scheduler.views import TaskRecord, after_pause, due_at
+from duetime.scheduler.views import UNDO_WINDOW, TaskRecord, after_pause, due_at
 
 MARK_DONE = "done"
 """Marks the outcome as read; the task does not change."""
@@ -129,7 +129,7 @@ def undo_change(
     last: LastChange | None,
     now: datetime,
     token: str,
-    window: timedelta = changes.UNDO_WINDOW,
+    window: timedelta = UNDO_WINDOW,
 ) -> Change:
     """Take the latest change back, unless it is older than the undo window or the run has gone on since."""
     task, run = record.task, record.run
@@ -188,7 +188,7 @@ def _latest(record: TaskRecord, last: LastChange | None, now: datetime, token: s
             raise _not_undone(task, f"{task.id} {TAKEN_BACK}.")
         later = " until the later one is taken back" if last else ""
         text = f"{task.id} was changed again since, so that change stays{later}."
-        if last is None or record.run.state in TERMINAL or now - last.at > changes.UNDO_WINDOW:
+        if last is None or record.run.state in TERMINAL or now - last.at > UNDO_WINDOW:
             raise _not_undone(task, text)
         raise Refused(text, argument="undo", remedy=remedies.UndoLater(task.id, f"u_{standing}"))
     if last is None or now - last.at > window + changes.UNDO_GRACE:
@@ -205,8 +205,8 @@ def unschedule(record: TaskRecord, now: datetime) -> Change:
     elif record.last_run is not None or run.started_at is not None or run.state in TERMINAL:
         happened = "has run since" if record.last_run is not None else f"is {run.state}"
         text = f"{task.id} {happened}, so it stays."
-    elif now - task.created_at > changes.UNDO_WINDOW + changes.UNDO_GRACE:
-        text = f"{task.id} was not scheduled in the last {length(changes.UNDO_WINDOW)}."
+    elif now - task.created_at > UNDO_WINDOW + changes.UNDO_GRACE:
+        text = f"{task.id} was not scheduled in the last {length(UNDO_WINDOW)}."
     if text:
         remedy = remedies.Inspect(task.id) if run.state in TERMINAL else remedies.Cancel(task.id)
         raise Refused(text, argument="undo", remedy=remedy)

@@ -69,7 +69,7 @@ class ChainWriter:
             if decision.verb is BulkVerb.CANCEL
             else ()
         )
-        view = replace(self._chains.view_of(after), undo=result.undo, undo_until=result.undo_until)
+        view = replace(self._chains.view_of(after), undo=result.undo, undo_ends=result.undo_until)
         return replace(view, warnings=(*notes(found, result), *cancelled, *view.warnings))
 
     def tried(

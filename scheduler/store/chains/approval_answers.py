@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.records import ChangeOrigin
-from duetime.scheduler.rules.changes import UNDO_WINDOW
 from duetime.scheduler.rules.failures.repeated_end import is_repeated_end, quieted
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.occurrence_approval import rejected
@@ -28,7 +27,7 @@ from duetime.scheduler.store.statements.approvals.open_questions import (
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.generations import side_generations
 from duetime.scheduler.task import ApprovalAnswer, Notify, Run, State
-from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.views import UNDO_WINDOW, TaskRecord
 from duetime.scheduler.waits import approval as rules
 from duetime.scheduler.waits.approval import ANSWER_KINDS, notice
 from sqlalchemy import Connection, bindparam, false, insert, or_, select, update

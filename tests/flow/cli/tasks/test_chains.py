@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.calls.bulk_change import BULK_UNDO_WINDOW
-from duetime.scheduler.rules.changes import UNDO_WINDOW
+from duetime.scheduler.views import UNDO_WINDOW
 from duetime.server.cli import tasks
 from duetime.server.cli.exit_codes import REFUSED_CODE, WRONG_USAGE_CODE
 

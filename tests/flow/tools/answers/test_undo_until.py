@@ -71,6 +71,15 @@ def test_a_cancelled_task_that_is_read_later_has_the_time_of_its_cancel(ask: Ask
     assert ask("get_task", task_id=answer["id"])[1]["undo_until"] == answer["undo_until"]
 
 
+def test_a_program_reads_the_time_too(scheduler: Scheduler, clock: Clock) -> None:
+    made = scheduler.schedule("Ship", when="in 2 hours")
+    changed = scheduler.cancel(made.record.task.id)
+    assert {made.undo_until, changed.undo_until} == {clock() + timedelta(seconds=30)}
+    assert scheduler.act(made.record.task.id, "undo", undo=changed.undo).undo_until is None
+    chain = scheduler.schedule("Ship", when="in 2 hours", steps=[{"name": "pack"}])
+    assert scheduler.cancel(chain.record.task.id).undo_until == clock() + timedelta(minutes=10)
+
+
 def test_the_token_of_a_yes_has_no_time(ask: Ask) -> None:
     made = answered(ask, None, approval=True)
     yes = ask("act_on_task", task_id=made["id"], action="approve")[1]
