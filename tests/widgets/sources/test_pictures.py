@@ -89,7 +89,7 @@ def a_watch() -> dict[str, Any]:
     end, last = datetime(2026, 12, 1, 9, tzinfo=UTC), "not met yet: packed"
     waits = [{"kind": "step", "after": last, "until": stamp(NOW + timedelta(minutes=9))}]
     reasons = [f"its next step in 9 min, after: {last}"]
-    title, due = "Tell me when parcel 7 has shipped", NOW - timedelta(hours=3)
+    title, due = "Tell me when parcel 7 has shipped", NOW + timedelta(minutes=9)
     target = {"address": "https://shop.example.com/7", "every": "15 min", "until": stamp(end)}
     watched = a_task(due=due, title=title, state="suspended", action="watch", target=target)
     return {**watched, "waiting_for": reasons, "waits": waits}
