@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class CostGroup(StrEnum):
-    """By what costs are added up."""
+    """By what costs are added up. A run of a task with two labels counts for both, one without any for `""`."""
 
     DAY = "day"
     ACTION = "action"
@@ -17,11 +17,12 @@ class CostGroup(StrEnum):
     TIER = "tier"
     POOL = "pool"
     TASK = "task"
+    LABEL = "label"
 
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """The cost of one group: `key` is a date, or the name or id of what they are added up by.
+    """The cost of one group: `key` is a date, or the name or id of what they are added up by; empty without a label.
 
     A task has its `title`, unless it cannot be read.
     """
@@ -35,8 +36,8 @@ class CostLine:
 class Costs:
     """Costs of attempts that ended from `since` on and before `until`; days are those of `zone`.
 
-    Days are in their order, other groups the most costly first. `total` is of all groups: of thousands, the least
-    costly ones have no line.
+    Days are in their order, other groups the most costly first. `total` is of all runs, each once: of thousands of
+    groups, the least costly ones have no line.
     """
 
     group: CostGroup

@@ -53,9 +53,10 @@ class ReportReader:
         ranked = sorted(sums.items(), key=lambda each: each[0] if group is CostGroup.DAY else (-each[1], each[0]))
         found = {key: cost for (key,), cost in ranked[:MAX_COST_LINES]}
         titles = self._store.tasks.titles(wanted, list(found)) if group is CostGroup.TASK else {}
-        return Costs(
-            group, start, end, self.currency, zone, amount_of(sum(sums.values())), tuple(_lines(found, titles))
-        )
+        if group is CostGroup.LABEL:  # there a run may count twice
+            sums = self._store.run_history.costs(wanted, start, end, (CostGroup.TENANT,), zone)
+        total = amount_of(sum(sums.values()))
+        return Costs(group, start, end, self.currency, zone, total, tuple(_lines(found, titles)))
 
     def work(self, *, since: Bound | None = None, tenant: str | None = None, by: Principal = LOCAL) -> WorkReport:
         """Return the work from a time on, by default of the last 7 days, and that of the same time before it.

@@ -22,12 +22,13 @@ def by_label(counted: Counted) -> Counter[str]:
     """Return counts by label of counts by such a text; a damaged one counts for no label."""
     found: Counter[str] = Counter()
     for (stored,), count in counted.items():
-        for label in _labels(stored):
+        for label in labels_in(stored):
             found[label] += count
     return found
 
 
-def _labels(stored: Any) -> frozenset[str]:
+def labels_in(stored: Any) -> frozenset[str]:
+    """Return the labels in such a text, none of a damaged one."""
     try:
         read = json.loads(stored)
     except (ValueError, TypeError, RecursionError):

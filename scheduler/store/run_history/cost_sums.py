@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Any, Final
 
 from duetime.scheduler.history.costs import CostGroup
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.durations import EPOCH
 from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.lists.label_counts import LABELS_OF_TASK, labels_in
 from duetime.scheduler.store.lists.time_buckets import QUARTER_OF_HOUR_S
 from duetime.scheduler.store.schema.tables.pools import usage
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
@@ -20,7 +22,12 @@ from sqlalchemy.types import NullType
 CostKey = tuple[str, ...]
 """The group of a sum by each of the groups that were asked for."""
 
-_OF_TASK: Final = {CostGroup.ACTION: tasks.c.action, CostGroup.TIER: tasks.c.priority, CostGroup.TASK: tasks.c.id}
+_OF_TASK: Final = {
+    CostGroup.ACTION: tasks.c.action,
+    CostGroup.TIER: tasks.c.priority,
+    CostGroup.TASK: tasks.c.id,
+    CostGroup.LABEL: LABELS_OF_TASK,
+}
 _OF_USE: Final = {CostGroup.TENANT: usage.c.tenant, CostGroup.POOL: usage.c.pool}
 
 
@@ -46,9 +53,11 @@ def cost_sums(
     )
     found: Counter[CostKey] = Counter()
     home = zones.load(zone)
-    for *values, cost in connection.execute(statement):
-        named = zip(groups, values, strict=True)
-        found[tuple(_day(value, home) if group is CostGroup.DAY else str(value) for group, value in named)] += int(cost)
+    with dialect_of(connection).undecoded(connection):
+        rows = connection.execute(statement).all()
+    for *values, cost in rows:
+        for key in product(*(_names(group, value, home) for group, value in zip(groups, values, strict=True))):
+            found[key] += int(cost)
     return found
 
 
@@ -57,6 +66,12 @@ def _column(connection: Connection, group: CostGroup) -> Any:
         minute = dialect_of(connection).minutes(usage.c.at)
         return minute - minute % (QUARTER_OF_HOUR_S // 60)
     return type_coerce(_OF_TASK[group] if group in _OF_TASK else _OF_USE[group], NullType())
+
+
+def _names(group: CostGroup, value: Any, home: Any) -> Iterable[str]:
+    if group is CostGroup.LABEL:
+        return labels_in(value) or [""]
+    return [_day(value, home) if group is CostGroup.DAY else str(value)]
 
 
 def _day(minute: Any, home: Any) -> str:

@@ -1,4 +1,4 @@
-"""Costs: what runs cost each day, and by action, tier, pool, task or tenant."""
+"""Costs: what runs cost each day, and by action, tier, label, pool, task or tenant."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ MAX_STACKED_COUNT = 4
 MAX_DAYS_SHOWN = 366
 MAX_LINES_SHOWN = 100
 OTHERS_KEY = "others"
-_GROUPS = (CostGroup.ACTION, CostGroup.TIER, CostGroup.POOL, CostGroup.TASK)
+WITHOUT_LABEL_TEXT = "without a label"
+_GROUPS = (CostGroup.ACTION, CostGroup.TIER, CostGroup.LABEL, CostGroup.POOL, CostGroup.TASK)
 Series = Mapping[tuple[str, str], int]
 """Cost in millionths by day and group."""
 
@@ -62,17 +63,21 @@ class CostPage:
         self.groups = (*_GROUPS, CostGroup.TENANT) if visit.tenant is None else _GROUPS
         self.by = _group(visit.query.get("by", ""), self.groups)
         self.since, self.until = _window(visit)
-        groups = (CostGroup.DAY, self.by)
-        sums = visit.store.run_history.costs(visit.tenant, self.since, self.until, groups, visit.zone)
-        self.series: Series = {(day, key): cost for (day, key), cost in sums.items()}
+        self.series: Series = {(day, key): cost for (day, key), cost in self._sums(CostGroup.DAY, self.by).items()}
         self.ranked = _summed(self.series, 1).most_common()
-        self.total = sum(cost for _, cost in self.ranked)
+        twice = self.by is CostGroup.LABEL  # a run of a task with two labels is in both groups
+        self.paid = _summed(self._sums(CostGroup.DAY) if twice else self.series, 0)
+        self.total = sum(self.paid.values())
+
+    def _sums(self, *groups: CostGroup) -> Counter[tuple[str, ...]]:
+        visit = self._visit
+        return visit.store.run_history.costs(visit.tenant, self.since, self.until, groups, visit.zone)
 
     def values(self) -> dict[str, Any]:
         first = [key for key, _ in self.ranked[:MAX_STACKED_COUNT]]
         titles = self._titles([key for key, _ in self.ranked])
         names = [*(titles.get(key, key) for key in first), *([OTHERS_KEY] if len(self.ranked) > len(first) else [])]
-        days = sorted(_summed(self.series, 0).items(), reverse=True)
+        days = sorted(self.paid.items(), reverse=True)
         return {
             "since": self.since,
             "until": self.until,
@@ -107,6 +112,8 @@ class CostPage:
         ]
 
     def _titles(self, keys: Sequence[str]) -> Mapping[str, str]:
+        if self.by is CostGroup.LABEL:
+            return {"": WITHOUT_LABEL_TEXT}
         if self.by is not CostGroup.TASK:
             return {}
         return self._visit.store.tasks.titles(self._visit.tenant, keys[:MAX_LINES_SHOWN])
@@ -118,6 +125,7 @@ class CostPage:
             CostGroup.TIER: lambda: visit.url("/runs", priority=key, **paid),
             CostGroup.TASK: lambda: visit.url("/runs", task=key, **paid),
             CostGroup.POOL: lambda: visit.url(f"/pools/{key}") if visit.principal.operator else "",
+            CostGroup.LABEL: lambda: visit.url("/runs", label=key, **paid) if key else "",
             CostGroup.TENANT: lambda: visit.here(tenant=key, by=None),
         }
         url = urls.get(self.by, lambda: visit.url("/runs", **{self.by.value: key}, **paid))()
@@ -135,7 +143,7 @@ class CostPage:
         return [[_midnight(day, home) for day in days], *stacked]
 
 
-def _summed(series: Series, place: int) -> Counter[str]:
+def _summed(series: Mapping[Any, int], place: int) -> Counter[str]:
     found: Counter[str] = Counter()
     for key, cost in series.items():
         found[key[place]] += cost

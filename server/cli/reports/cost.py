@@ -65,11 +65,14 @@ def show_costs(found: Mapping[str, Any], *, as_json: bool, as_csv: bool) -> None
 def _note_rest(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
     """Say what those cost that have no line."""
     rest = Decimal(found["total"]) - sum(Decimal(row["cost"]) for row in rows)
-    if rest:
+    if rest and found["group"] == CostGroup.LABEL:
+        output.note("A run of a task with several labels counts for each of them, and in the total once.")
+    elif rest:
         output.note(f"There are more than these {len(rows):,} lines. The rest cost {money(rest)} {found['currency']}.")
 
 
 def _table(by: str, rows: Sequence[Mapping[str, Any]]) -> None:
     names = ("key", "title", "cost") if by == CostGroup.TASK else ("key", "cost")
     columns = (by.upper(), *(name.upper() for name in names[1:]))
-    output.table(columns, ([row.get(name) or "" for name in names] for row in rows))
+    unnamed = "-" if by == CostGroup.LABEL else ""
+    output.table(columns, ([row.get(name) or unnamed for name in names] for row in rows))

@@ -18,7 +18,7 @@ from pydantic import Field
 
 
 class CostPayload(RestPayload):
-    """The cost of one group: a date, a name, or the id of a task with its title."""
+    """The cost of one group: a date, a name, or the id of a task with its title; without a label the key is empty."""
 
     key: str
     title: str | None = None
@@ -28,7 +28,8 @@ class CostPayload(RestPayload):
 class CostsPayload(RestPayload):
     """Costs from `since` on and before `until`: days in order, other groups the most costly first.
 
-    Amounts are decimal numbers in `currency`, as text. `total` is of all groups, of which there are at most 1,000 here.
+    Amounts are decimal numbers in `currency`, as text. `total` is of all runs; of the groups there are at most
+    1,000 here. A run of a task with several labels counts for each.
     """
 
     schema_: Annotated[Literal["duetime.costs/1"], Field(alias="schema")] = "duetime.costs/1"

@@ -12,11 +12,12 @@ from decimal import Decimal
 from html import unescape
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 from zoneinfo import ZoneInfo
 
 import pytest
 from duetime.scheduler.calls.bulk_change import BulkVerb
+from duetime.scheduler.history.costs import CostGroup
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.outcomes import Failed, Wait
 from duetime.scheduler.principal import LOCAL, Principal
@@ -103,6 +104,11 @@ async def test_costs_stand_by_group_and_lead_to_their_runs(admin: Admin) -> None
     rows = json.loads((await admin.get("/cost?by=task&format=json")).text)["costs"]
     assert sum(Decimal(row["cost"]) for row in rows) == total
     assert {row["timezone"] for row in rows} == {"UTC"}
+    by_label = unescape((await admin.get("/cost?by=label")).text)
+    assert f"{money(total)} USD" in by_label, "a run with two labels counts for both, and once in the total"
+    labels = [line.key for line in scheduler.reports.costs(CostGroup.LABEL).lines]
+    shown = re.findall(r'href="/admin/runs\?label=([^"&]*)', by_label)
+    assert sorted(shown) == sorted(map(quote, some(labels)))
     run = scheduler.past.runs(RunFilter(min_cost=Decimal("0.015"))).runs[0]
     assert f"<dt>Cost</dt><dd>{money(run.cost or Decimal())}" in (await admin.get(f"/runs/{run.id}")).text
     assert (

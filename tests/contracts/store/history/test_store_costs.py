@@ -10,6 +10,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Tier
 
 from tests.builders import TENANT, Clock, restarted, settlement, started
+from tests.contracts.store.damages import damage, damages
 
 OTHER = "globex"
 SINCE, UNTIL = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
@@ -50,6 +51,18 @@ def test_costs_are_added_up_by_each_group(store: Store, clock: Clock) -> None:
         ("2026-11-21", "prompt"): 7,
         ("2026-11-21", "webhook"): 11,
     }
+
+
+def test_a_cost_counts_for_each_label_of_its_task_or_for_none(url: str, store: Store, clock: Clock) -> None:
+    noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    spent(store, clock, noon, {"tokens": 5}, labels=("crm", "home"))
+    spent(store, clock, noon, {"tokens": 7}, labels=("crm",))
+    spent(store, clock, noon, {"tokens": 11}, labels=())
+    wrong = damages("tasks", "labels", url)
+    for value in wrong:
+        damage(url, "tasks", "labels", value, id=spent(store, clock, noon, {"tokens": 12}, labels=("odd",)))
+    assert sums(store, CostGroup.LABEL) == {("crm",): 12, ("home",): 5, ("",): 11 + 12 * len(wrong)}
+    assert sums(store, CostGroup.DAY, CostGroup.LABEL)["2026-11-20", "crm"] == 12
 
 
 def test_an_attempt_costs_on_the_day_on_which_it_ended(store: Store, clock: Clock) -> None:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import time_machine
@@ -36,13 +37,13 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return said
 
 
-def spend(tmp_path: Path, tenant: str = "local") -> None:
+def spend(tmp_path: Path, tenant: str = "local", **task: Any) -> None:
     """Let three runs end that cost something."""
     clock = Clock(MORNING)
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock)
     for title, days_ago, cost in (("Old", 40, 9_000_000), ("Ask", 2, 1_234_567), ("Ask again", 1, 10_000)):
         clock.at = MORNING - timedelta(days=days_ago)
-        claim = started(store, clock.at, tenant=tenant, title=title, action="prompt")
+        claim = started(store, clock.at, tenant=tenant, title=title, action="prompt", **task)
         store.claims.settle([settlement(claim, used={"tokens": 5.0}, costs={"tokens": cost})])
     store.close()
 
@@ -70,6 +71,21 @@ def test_costs_are_listed_by_day_with_their_sum(cli: Say, tmp_path: Path) -> Non
         ("Ask", "1.234567", "EUR", "UTC"),
         ("Ask again", "0.01", "EUR", "UTC"),
     ]
+
+
+def test_costs_by_label_have_a_line_without_one_and_a_total_that_counts_each_run_once(
+    cli: Say, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spend(tmp_path, labels=())
+    spend(tmp_path, labels=("crm", "home"))
+    found = json.loads(cli("cost", "--by", "label", "--json"))
+    assert found["costs"] == [{"key": name, "cost": "1.244567"} for name in ("", "crm", "home")]
+    assert found["total"] == "2.489134"
+    with time_machine.travel(MORNING, tick=False):
+        assert run(("cost", "--by", "label")) == 0
+    written = capsys.readouterr()
+    assert [line.split() for line in written.out.splitlines()[:2]] == [["LABEL", "COST"], ["-", "1.244567"]]
+    assert "with several labels counts for each of them" in written.err
 
 
 def test_runs_are_found_by_their_cost_and_show_it(cli: Say, tmp_path: Path) -> None:
