@@ -10,13 +10,17 @@ from typing import Any
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.lists.event_list import behind_in_time
 from duetime.scheduler.store.schema.rows import MESSAGE_FIELDS
 from duetime.scheduler.store.schema.tables.deliveries import inbox
+from duetime.scheduler.store.schema.values import to_microseconds
+from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.text_index.text_search import ESCAPE, escaped
 from duetime.scheduler.task import InboxMessage, State
 from sqlalchemy import ColumnElement, Connection, Integer, Select, Text, bindparam, case, func, select, update
 
 QUIET_WINDOW = timedelta(days=1)
+_PLACE = (inbox.c.created_at, inbox.c.id)
 _NEWEST_FIRST = (inbox.c.created_at.desc(), inbox.c.id.desc())
 _UNREAD = select(*MESSAGE_FIELDS).where(inbox.c.read_at.is_(None)).order_by(*_NEWEST_FIRST)
 _SUCCEEDED_LAST = case((inbox.c.state == State.SUCCEEDED, 1), else_=0)
@@ -25,9 +29,10 @@ _SUCCEEDED_LAST = case((inbox.c.state == State.SUCCEEDED, 1), else_=0)
 class Inbox:
     """The outcomes that one user of a tenant reads; one message for each run that ended in an outcome."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+    def __init__(self, database: Database, now: Callable[[], datetime], cursors: Cursors) -> None:
         self._database = database
         self._now = now
+        self._cursors = cursors
 
     def unread(
         self, tenant: str, user: str, *, limit: int = 20, run_id: str | None = None, of: str | None = None
@@ -40,6 +45,27 @@ class Inbox:
         values |= {"of": of, "beginning": f"{escaped(of)}%"} if of is not None else {}
         statement = _unread(of_run=run_id is not None, of_task=of is not None)
         return self._database.look(lambda connection: _messages(connection, statement, values))
+
+    def page(
+        self, tenant: str, user: str, *, limit: int, of: str | None = None, cursor: str | None = None
+    ) -> tuple[list[InboxMessage], str | None]:
+        """Return unread messages as `unread` does, those behind a cursor, and the cursor of the next page.
+
+        Raises `InvalidArgument` for a cursor of another list.
+        """
+        listed = ("inbox", tenant, user, of)
+        behind = self._cursors.read(cursor, of=listed)
+        if of is not None and not is_id(of):
+            return [], None
+        statement = _of(_UNREAD.order_by(None), tenant, user)
+        if of is not None:
+            statement = statement.where((inbox.c.task_id == of) | inbox.c.id.like(f"{escaped(of)}%", escape=ESCAPE))
+        statement = behind_in_time(statement, _PLACE, behind).limit(limit + 1)
+        found = self._database.look(lambda connection: _messages(connection, statement))
+        if len(found) <= limit:
+            return found, None
+        last = found[limit - 1]
+        return found[:limit], self._cursors.write([to_microseconds(last.created_at), last.id], of=listed)
 
     def has(self, tenant: str, user: str, beginning: str) -> bool:
         """Whether the user has a message, read or not, whose id begins so."""

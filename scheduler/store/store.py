@@ -96,7 +96,7 @@ class Store:
         self.history = History(database, cursors)
         self.dead_letters = DeadLetters(database, clock, cursors, self.commits)
         self.run_history = RunHistory(database, cursors)
-        self.run_logs, self.inbox = RunLogs(database), Inbox(database, clock)
+        self.run_logs, self.inbox = RunLogs(database), Inbox(database, clock, cursors)
         self.deliveries, self.quiet_hours = Deliveries(database, clock), UserQuietHours(database, clock)
         self.workers = Workers(database, clock)
         self.external_workers, self.claimed_runs = ExternalWorkers(database, clock), ClaimedRuns(database)

@@ -41,11 +41,17 @@ class InboxReader:
         Each says until when quiet hours hold its deliveries. Raises OutcomeNotFound for the beginning of none, not even
         of one that was read.
         """
-        found = self._store.inbox.unread(by.tenant, by.user, limit=page_size(limit), of=of)
+        return self.page(limit=limit, of=of, by=by)[0]
+
+    def page(
+        self, *, limit: int = 20, of: str | None = None, cursor: str | None = None, by: Principal = LOCAL
+    ) -> tuple[Sequence[InboxMessage], str | None]:
+        """Return unread outcomes as `unread` does, those behind a cursor, and the cursor of the next page."""
+        found, following = self._store.inbox.page(by.tenant, by.user, limit=page_size(limit), of=of, cursor=cursor)
         if not found and of and of.startswith(MESSAGE_ID_PREFIX) and not self._store.inbox.has(by.tenant, by.user, of):
             raise OutcomeNotFound(of)
         held = self._store.deliveries.held_until(by.tenant, [each.run_id for each in found]) if found else {}
-        return [replace(each, held_until=held.get(each.run_id)) for each in found]
+        return [replace(each, held_until=held.get(each.run_id)) for each in found], following
 
     def unread_count(self, *, by: Principal = LOCAL) -> int:
         """Return how many outcomes the user has not read yet, counted up to 1,000."""

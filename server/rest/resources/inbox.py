@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.task import State
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
+from duetime.server.rest.resources.history import CURSOR
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Flag, Text, Texts, Whole
@@ -46,10 +47,11 @@ class InboxPayload(RestPayload):
 
 def list_(call: RestCall) -> RestAnswer:
     """Return unread outcomes; this marks none of them."""
-    limit, of = call.values.get("limit", 20), call.values.get("task_id")
-    found = call.scheduler.inbox.unread(limit=limit, of=of, by=call.by)
+    limit, of, cursor = call.values.get("limit", 20), call.values.get("task_id"), call.values.get("cursor")
+    found, following = call.scheduler.inbox.page(limit=limit, of=of, cursor=cursor, by=call.by)
     quiet, held = call.scheduler.inbox.quiet_count(by=call.by), call.scheduler.inbox.held(by=call.by)
-    return RestAnswer(InboxPayload.model_validate(inbox_json(found, _unread(call), quiet=quiet, held=held)))
+    shown = InboxPayload.model_validate(inbox_json(found, _unread(call), quiet=quiet, held=held))
+    return RestAnswer(shown, cursor=following)
 
 
 def mark_read(call: RestCall) -> RestAnswer:
@@ -74,7 +76,8 @@ OF_INBOX = (
         "List the outcomes that the caller has not read yet, newest first",
         list_,
         InboxPayload,
-        in_query=(Argument("limit", Whole(1, MAX_MESSAGES), "Default 20", "limit=20"), _OF_TASK),
+        in_query=(Argument("limit", Whole(1, MAX_MESSAGES), "Default 20", "limit=20"), _OF_TASK, CURSOR),
+        paged=True,
         statuses=(HTTPStatus.NOT_FOUND,),
     ),
     Operation(

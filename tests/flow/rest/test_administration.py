@@ -35,11 +35,16 @@ async def read(site: Site, path: str, token: str | None = None, status: int = 20
 async def test_outcomes_are_listed_until_they_are_marked_as_read(site: Site) -> None:
     ids = [await failed(site) for _ in range(3)]
     inbox = await read(site, "/inbox?limit=2")
+    following = (await sent(site, "GET", "/inbox?limit=2")).links["next"]["url"].removeprefix("/v1")
+    last = await sent(site, "GET", following)
+    foreign = await sent(site, "GET", f"{following}&task_id={ids[0]}")
     one = await sent(site, "POST", "/inbox/read", body={"ids": [inbox["messages"][0]["id"]]})
     of_task = await read(site, f"/inbox?task_id={ids[0]}")
     rest = await sent(site, "POST", "/inbox/read", body={"all": True})
 
     assert (len(inbox["messages"]), inbox["unread_count"]) == (2, 3)
+    assert [message["task_id"] for message in last.json()["messages"]] == [ids[0]]
+    assert ("next" in last.links, foreign.status_code) == (False, 422)
     assert inbox["messages"][0]["text"] == "no address"
     assert (one.json()["done"], one.json()["unread_count"]) == (1, 2)
     assert [message["task_id"] for message in of_task["messages"]] == [ids[0]]

@@ -261,6 +261,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "inbox.quiet_count": [lambda: inbox.quiet_count(tenant, "alice", most=9)],
         "inbox.has": [lambda: inbox.has(tenant, "alice", "m_")],
         "inbox.missed": [lambda: inbox.missed(tenant, "alice", limit=9, most=9)],
+        "inbox.page": [lambda: inbox.page(tenant, "alice", limit=9), lambda: inbox.page(tenant, "alice", limit=1)],
         "inbox.unread": [
             lambda: inbox.unread(tenant, "alice"), lambda: inbox.unread(tenant, "alice", run_id=run_id),
             lambda: inbox.unread(tenant, "alice", of=task_id),
