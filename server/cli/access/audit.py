@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.intake.bounds import Bounds
+from duetime.scheduler.intake.validation import page_size
 from duetime.scheduler.principal import ALL_TENANTS
 from duetime.server.cli import output
 from duetime.server.cli.access.tenants import one_tenant
@@ -45,7 +46,7 @@ def list_(
     subject: Annotated[str | None, typer.Option(help="only what was done to this key, pool, secret ...")] = None,
     since: Annotated[str | None, typer.Option(help="from this time on: 'friday', 'last night', '12h'")] = None,
     until: Annotated[str | None, typer.Option(help="before this time")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="entries per page, 1 to 1000")] = 50,
+    limit: Annotated[int, typer.Option(help="entries per page, 1 to 100")] = 50,
     cursor: Annotated[str | None, typer.Option(help="the cursor that the previous page printed")] = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -64,7 +65,7 @@ def list_(
         if wants_every_page(context):
             write_every_page(context, read, "entries", AUDIT_COLUMNS)
         else:
-            show_page(read(limit, cursor), zone, as_json=as_json, as_csv=as_csv)
+            show_page(read(page_size(limit), cursor), zone, as_json=as_json, as_csv=as_csv)
 
 
 def show_page(page: Mapping[str, Any], zone: str, *, as_json: bool, as_csv: bool) -> None:

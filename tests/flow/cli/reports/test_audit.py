@@ -85,6 +85,11 @@ def test_a_list_has_filters(said: Said, key: str, options: list[str], count: int
     assert len(entries(said, *options)) == count
 
 
+def test_a_list_has_the_bound_of_the_other_front_ends(said: Said) -> None:
+    refused = said("audit", "list", "--limit", "101", code=2)
+    assert refused == "duetime: --limit: 101 is out of range. Accepted: 1 to 100. Example: --limit 20\n"
+
+
 def test_a_list_goes_on_by_its_cursor_and_is_written_as_csv(said: Said, key: str) -> None:
     first = json.loads(said("audit", "list", "--limit", "1", "--since", "1h", "--json"))
     rest = json.loads(said("audit", "list", "--since", "1h", "--cursor", first["cursor"], "--json"))
