@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -78,12 +78,39 @@ def check_workers_have_key(store: Store) -> None:
 
     A worker that reports no key may be of an earlier release, or read no secret with or without a rotation.
     """
-    if lacking := [name for name, key_ids in _other_keys(store).items() if key_ids]:
+    if lacking := _with_older_keys(store):
         raise Refused(
-            "nothing was encrypted, since these processes do not have the first key, and their runs could read no "
-            f"secret: {listed(lacking, ', ', _MAX_NAMES_BYTES)}. Put the key before the old one in DUETIME_SECRET_KEYS "
+            f"nothing was encrypted, since {_lack_key(lacking)} Put the key before the old one in DUETIME_SECRET_KEYS "
             "there, restart them, and rotate again."
         )
+
+
+def words_on_keys(store: Store) -> str:
+    """Say which live workers lack the first key, and which may: what is known of each; nothing where all report it."""
+    lacking = _with_older_keys(store)
+    unsure = [name for name in workers_without_key(store) if name not in lacking]
+    if not (lacking and unsure):
+        return _lack_key(lacking) if lacking else may_lack_key(unsure) if unsure else ""
+    second = may_lack_key(unsure)
+    return f"{_lack_key(lacking)} {second[0].upper()}{second[1:]}"
+
+
+def may_lack_key(names: Sequence[str]) -> str:
+    """Say of processes that report no key what that means."""
+    shown = listed(names, ", ", _MAX_NAMES_BYTES)
+    return (
+        f"these processes do not report the first key: {shown}. "
+        "Unless they are of an earlier release, their runs can read no secret."
+    )
+
+
+def _lack_key(names: Sequence[str]) -> str:
+    shown = listed(names, ", ", _MAX_NAMES_BYTES)
+    return f"these processes do not have the first key, and their runs could read no secret: {shown}."
+
+
+def _with_older_keys(store: Store) -> list[str]:
+    return [name for name, key_ids in _other_keys(store).items() if key_ids]
 
 
 def _other_keys(store: Store) -> dict[str, tuple[str, ...]]:

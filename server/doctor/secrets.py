@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from duetime.scheduler.access.secret import Secret
-from duetime.scheduler.nodes.heartbeat import workers_without_key
+from duetime.scheduler.nodes.heartbeat import words_on_keys
 from duetime.scheduler.store import Store
 from duetime.server.doctor.check import Check, CheckVerdict
 
@@ -32,8 +32,7 @@ def secrets_check(servers: KeysOfServers, store: Store) -> Check:
             f"no key decrypts {_named(closed)}: runs that need {them} fail.",
             f"Add the key that encrypted {them} last to DUETIME_SECRET_KEYS, or `duetime secrets set` {them} again.",
         )
-    if lacking := workers_without_key(store):
-        text = f"these processes do not report the first key, so their runs can read no secret: {', '.join(lacking)}."
+    if text := words_on_keys(store):
         return Check("secrets", CheckVerdict.WRONG, text, "Set it in DUETIME_SECRET_KEYS there, and restart them.")
     if without := _servers_without_key(servers(), store):
         text = f"these servers do not report the first key: {', '.join(without)}."

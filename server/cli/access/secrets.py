@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from duetime.scheduler.access.secret import REFERENCE_PREFIX, check_name
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.nodes.heartbeat import check_workers_have_key, workers_without_key
+from duetime.scheduler.nodes.heartbeat import check_workers_have_key, may_lack_key, workers_without_key
 from duetime.scheduler.principal import ALL_TENANTS, LOCAL
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json
@@ -109,10 +109,8 @@ def say_rotated(encrypted: int, unreadable: Sequence[str], without_key: Sequence
         names = ", ".join(unreadable)
         output.note(f"No key decrypts {names}: add the key that encrypted {them} last, or set {them} again.")
     if without_key:
-        output.note(
-            f"These processes do not report the first key: {', '.join(without_key)}. Unless they are of an earlier "
-            "release, their runs can read no secret: set it in DUETIME_SECRET_KEYS there, and restart them."
-        )
+        found = may_lack_key(without_key)
+        output.note(f"{found[0].upper()}{found[1:]} Set it in DUETIME_SECRET_KEYS there, and restart them.")
     if unreadable or without_key:
         raise typer.Exit(FAILED_CODE)
 

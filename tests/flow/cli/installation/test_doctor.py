@@ -412,7 +412,7 @@ def test_a_runner_without_the_first_key_and_secrets_of_an_older_one_are_named(
         monkeypatch.setenv("DUETIME_SECRET_KEYS", f"{OTHER_KEY}, {KEY}")
         code, checks = doctor()
         assert (code, checks["secrets"]["verdict"]) == (1, "wrong")
-        assert checks["secrets"]["said"].endswith(f"their runs can read no secret: process {os.getpid()}.")
+        assert checks["secrets"]["said"].endswith(f"their runs could read no secret: process {os.getpid()}.")
         assert run(["secrets", "rotate"]) == REFUSED_CODE
         app.store.secrets.set("acme", "crm", CANARY, by="ann")  # by the process that lacks the new key
     checks = doctor()[1]
