@@ -43,12 +43,19 @@ def read(model: type[BaseModel], payload: Mapping[str, Json]) -> BaseModel:
 def stored_form(value: BaseModel, given: Mapping[str, Json]) -> Mapping[str, Json]:
     """Return the JSON to store for a payload that was read as `value`: with defaults, if it is read as `value` again.
 
-    Else it is stored as it was given: computed fields, serializers and aliases make a dump no input.
+    Else it is stored as it was given: computed fields, serializers and aliases make a dump no input. So is one that its
+    defaults alone take beyond the bounds, which are of what a caller sends.
     """
     dumped: dict[str, Json] = value.model_dump(mode="json", by_alias=True)
     if to_json(dumped) == to_json(given):
         return dumped
-    check_bounds(dumped)  # a model may have made more of it
+    try:
+        check_bounds(dumped)
+    except InvalidArguments:
+        check_bounds(
+            value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        )  # a model may have made more of it
+        return dict(given)
     return dumped if _is_read_as(value, dumped) else dict(given)
 
 

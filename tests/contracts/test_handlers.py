@@ -14,6 +14,7 @@ import time_machine
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Context, Handler, Handlers, Link, handler, reminder, run_handler
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
+from duetime.scheduler.rules.sanitize import MAX_JSON_BYTES
 from duetime.scheduler.task import RetryPolicy, Run, State, Task
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
@@ -224,6 +225,14 @@ def test_a_payload_that_is_no_object_is_refused(payload: Any) -> None:
 def test_a_payload_is_bounded_before_its_model_sees_it() -> None:
     assert "too large" in problems(resize, {"path": "x" * 70_000})[0]
     assert "U+0000" in problems(resize, {"path": "x\x00"})[0]
+
+
+def test_members_that_defaults_add_do_not_count_towards_the_limit_of_a_payload() -> None:
+    open_bytes = MAX_JSON_BYTES - len('{"path":""}')
+    largest = {"path": "x" * open_bytes}
+    assert resize.check(largest) == largest
+    assert resize.check({"path": "a"}) == {"path": "a", "size": Size().model_dump(), "times": []}
+    assert "too large" in problems(resize, {"path": "x" * (open_bytes + 1)})[0]
 
 
 @pytest.mark.parametrize("raised", [SystemExit(3), KeyError("hunter2"), RecursionError()])
