@@ -128,14 +128,14 @@ def _pace_problems(payload: WatchPayload) -> Iterator[InvalidArgument]:
         return
     if not MIN_EVERY <= every <= MAX_EVERY:
         text, accepted = f"{payload.every!r} is out of range", "1 second to 30 days"
-        yield InvalidArgument("payload.every", text, accepted=accepted, example=_nearest(every, MIN_EVERY, MAX_EVERY))
+        yield InvalidArgument("payload.every", text, accepted=accepted, example=_length_within(every, MIN_EVERY, MAX_EVERY))
     if isinstance(until, timedelta) and not every <= until <= MAX_UNTIL:
         text = f"{payload.until!r} is {'too long' if until > MAX_UNTIL else 'shorter than `every`'}"
-        nearest = _nearest(until, min(max(every, MIN_EVERY), MAX_EVERY), MAX_UNTIL)
+        nearest = _length_within(until, min(max(every, MIN_EVERY), MAX_EVERY), MAX_UNTIL)
         yield InvalidArgument("payload.until", text, accepted=_UNTIL_ACCEPTED, example=nearest)
 
 
-def _nearest(given: timedelta, least: timedelta, most: timedelta) -> str:
+def _length_within(given: timedelta, least: timedelta, most: timedelta) -> str:
     return times.length(min(max(given, least), most))
 
 

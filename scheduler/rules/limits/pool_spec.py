@@ -180,7 +180,7 @@ class _SpecReader:
         if isinstance(value, sort) and not isinstance(value, bool) and least <= value <= most:
             return value  # type: ignore[no-any-return]  # checked in the line above
         accepted = f"a {'whole ' if whole else ''}number from {in_full(least)} to {in_full(most)}"
-        right = _nearest(value, least, most, whole=whole)
+        right = _number_within(value, least, most, whole=whole)
         self.problem(part, f"it is {repr(value)[:40]}", accepted=accepted, right=right)
         return right
 
@@ -242,7 +242,7 @@ class _SpecReader:
         return found
 
 
-def _nearest(value: Json, least: float, most: float, *, whole: bool) -> float:
+def _number_within(value: Json, least: float, most: float, *, whole: bool) -> float:
     """Return the accepted number that is nearest to a value, be it written as text; the least for what is none."""
     try:
         number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
