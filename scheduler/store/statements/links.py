@@ -151,11 +151,11 @@ def also_after(connection: Connection, spawned: Mapping[str, Sequence[str]]) -> 
 
 def mark_followed(connection: Connection, task_ids: Iterable[str]) -> None:
     """Note that others come after these tasks: their ends are followed."""
-    batch, rows = marking_followed(task_ids)
+    batch, rows = followed_marks(task_ids)
     batch.run(connection, rows)
 
 
-def marking_followed(task_ids: Iterable[str]) -> tuple[Batch, Rows]:
+def followed_marks(task_ids: Iterable[str]) -> tuple[Batch, Rows]:
     """Return the batch that notes that others come after these tasks, and its rows: for `together`."""
     return _FOLLOWED, [{"of_task": task_id} for task_id in sorted(task_ids)]
 

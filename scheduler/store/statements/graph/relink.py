@@ -179,7 +179,7 @@ def _replace_links(
         connection.execute(_UNLINK, {"of_task": task.id})
     if rows:
         new = _LINK, [_from_json(dependencies, row) for row in rows]
-        together(connection, new, links.marking_followed(row["upstream_id"] for row in rows))
+        together(connection, new, links.followed_marks(row["upstream_id"] for row in rows))
     return rows
 
 
