@@ -43,9 +43,8 @@ def kept(connection: Connection, waiter_ids: Sequence[str]) -> dict[str, KeptWai
     """Return the waits of tasks or of runs, by these; those that cannot be read are left out."""
     if not waiter_ids:
         return {}
-    rows = unreadable.rows(connection, _KEPT, {"waiter_ids": list(waiter_ids)})
-    others = unreadable.rows(connection, _KEPT, {"waiter_ids": further(row.waiter_id for row in rows)}) if rows else []
-    return _joined(rows, others)
+    rows = unreadable.rows(connection, _KEPT, {"waiter_ids": [*waiter_ids, *further(waiter_ids)]})
+    return _joined(rows, waiter_ids)
 
 
 def of_waiter(connection: Connection, waiter_id: str) -> KeptWait | None:
@@ -55,10 +54,8 @@ def of_waiter(connection: Connection, waiter_id: str) -> KeptWait | None:
 def open_of(connection: Connection, tenant: str, waiter_ids: Sequence[str]) -> dict[str, KeptWait]:
     """Return the open waits of those tasks and runs that the tenant has, by one statement."""
     asked = {"tenant": tenant, "waiter_ids": [*waiter_ids, *further(waiter_ids)]}
-    rows = unreadable.rows(connection, _OF_WAITERS, asked)
-    first = set(waiter_ids)
-    found = [row for row in rows if row.waiter_id in first and row.closed_at is None]
-    return _joined(found, [row for row in rows if row.waiter_id not in first])
+    found = _joined(unreadable.rows(connection, _OF_WAITERS, asked), waiter_ids)
+    return {waiter: each for waiter, each in found.items() if each.is_open}
 
 
 def of_tenant(connection: Connection, tenant: str, task_id: str, waiter_id: str) -> KeptWait | None:
@@ -67,13 +64,17 @@ def of_tenant(connection: Connection, tenant: str, task_id: str, waiter_id: str)
     return kept_wait(rows[0]) if rows else None
 
 
-def _joined(rows: Iterable[Row[Any]], further_rows: Iterable[Row[Any]]) -> dict[str, KeptWait]:
-    """Return waits, each with the others of which any ends it too, in their order."""
-    others: dict[str, list[SignalWait]] = {}
-    for row in sorted(further_rows, key=lambda row: str(row.waiter_id)):
-        others.setdefault(first_id(row.waiter_id), []).append(kept_wait(row).wait)
-    found = ((row.waiter_id, kept_wait(row)) for row in rows)
-    return {name: replace(each, wait=replace(each.wait, others=tuple(others.get(name, ())))) for name, each in found}
+def _joined(rows: Iterable[Row[Any]], waiter_ids: Sequence[str]) -> dict[str, KeptWait]:
+    """Return the waits of these, each with the others of which any ends it too, in their order."""
+    found, others, first = dict[str, KeptWait](), dict[str, list[SignalWait]](), set(waiter_ids)
+    for row in sorted(rows, key=lambda row: str(row.waiter_id)):
+        if row.waiter_id in first:
+            found[row.waiter_id] = kept_wait(row)
+        else:
+            others.setdefault(first_id(row.waiter_id), []).append(kept_wait(row).wait)
+    return {
+        name: replace(each, wait=replace(each.wait, others=tuple(others.get(name, ())))) for name, each in found.items()
+    }
 
 
 def move(connection: Connection, task_id: str, until: datetime) -> None:
