@@ -128,7 +128,9 @@ def _pace_problems(payload: WatchPayload) -> Iterator[InvalidArgument]:
         return
     if not MIN_EVERY <= every <= MAX_EVERY:
         text, accepted = f"{payload.every!r} is out of range", "1 second to 30 days"
-        yield InvalidArgument("payload.every", text, accepted=accepted, example=_length_within(every, MIN_EVERY, MAX_EVERY))
+        yield InvalidArgument(
+            "payload.every", text, accepted=accepted, example=_length_within(every, MIN_EVERY, MAX_EVERY)
+        )
     if isinstance(until, timedelta) and not every <= until <= MAX_UNTIL:
         text = f"{payload.until!r} is {'too long' if until > MAX_UNTIL else 'shorter than `every`'}"
         nearest = _length_within(until, min(max(every, MIN_EVERY), MAX_EVERY), MAX_UNTIL)
