@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from duetime.scheduler.rules.changes import UNDO_GRACE, UNDO_WINDOW
+from duetime.scheduler.rules.changes import UNDO_GRACE
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import Store
 from duetime.scheduler.translatable import NoteKind, Translatable
-from duetime.scheduler.views import TaskView
+from duetime.scheduler.views import UNDO_WINDOW, TaskView
 
 _MAX_NAMED_TASKS = 5
 
