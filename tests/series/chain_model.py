@@ -83,7 +83,7 @@ class Step:
     `asked` is the question of its run, `opened` since when that is due of which each generation is asked. Its attempt
     waits for an event `until` then. `wanted` is when somebody ran it again after its end. `failed` is the run that
     failed, by its id, `letters` those whose dead letters are open. It is `renewed` while its last run is that of an
-    earlier generation, in which it `fell`, with the dead letter of the run `fallen`.
+    earlier generation, in which it `fell`, with the dead letter of the run `fallen`. `freed` is when its run was let go.
     """
 
     name: str
@@ -111,6 +111,7 @@ class Step:
     stop: datetime | None = None
     cancels: frozenset[datetime] = frozenset()
     undone: bool = False
+    freed: datetime | None = None
     waited: bool = False
     failures: int = 0
     attempts: int = ATTEMPT_COUNT
@@ -158,7 +159,7 @@ class Step:
         """Begin another run, of a new generation, which was not asked for yet."""
         self.state, self.at, self.wake, self.run = state, at, max(at, now), next(_serial)
         self.started, self.stop, self.failures, self.ended_at = False, None, 0, None
-        self.undone = False
+        self.undone, self.freed = False, None
         self.asked, self.opened, self.wanted, self.failed = None, None, None, ""
 
     def once_more(self, state: str, at: datetime, now: datetime) -> None:
@@ -210,10 +211,10 @@ class ChainModel:
     def undo_cancel(self, step: Step, now: datetime) -> None:
         _refuse(step.state != "cancelled" or step.started or step.ended_at is None or now - step.ended_at > UNDO)
         _refuse(any(edge.ended == step.run for edge in step.after))
-        wanted, opened = step.wanted, step.opened
+        wanted, opened, since = step.wanted, step.opened, step.ended_at
         step.once_more("scheduled", step.at, now)
         step.wanted, step.opened, step.undone = wanted, opened, True
-        self._reopen(step, now)
+        self._reopen(step, now, since)
         step.state = "waiting" if step.waited else step.state
         self._judge([step], now)
 
@@ -265,6 +266,7 @@ class ChainModel:
         _refuse(step.asks or step.paused)
         ended = not step.is_open
         self.move(step, now, now, around=True)
+        step.freed = None
         step.state = "scheduled" if step.state == "waiting" and not ended else step.state
 
     def replay(self, step: Step, run_id: str, payload: str | None, now: datetime) -> None:
@@ -541,23 +543,34 @@ class ChainModel:
                 ended.append(step)
             elif (step.opened or not step.waits_for) and not step.asks:
                 step.state, step.at = "scheduled", step.at if step.opened else max(step.at, now)
-                step.wake = max(step.at, now)
+                step.wake, step.freed = max(step.at, now), now
         if ended:
             self._follow(ended, now, of=of)
 
-    def _reopen(self, step: Step, now: datetime) -> None:
-        """Wait again for what runs again; what had ended with it waits again, all the way down."""
+    def _reopen(self, step: Step, now: datetime, since: datetime | None = None) -> None:
+        """Wait again for what runs again; what had ended with it waits again, all the way down.
+
+        So does what a cancel let go that is taken back, `since` then.
+        """
         for lower in self.all:
             for edge in lower.after:
                 if edge.upstream is step:
                     self._lose_turn(lower, edge)
+                    self._hold_again(lower, edge, since)
                     revived = edge.ended == lower.run and not lower.is_open
                     edge.how = edge.at = edge.ended = None
                     if revived:
                         lower.once_more("waiting", lower.at, now)
                         if lower.asks and self._asks_later(lower):
                             lower.asked = None  # it is asked for when its turn comes
-                        self._reopen(lower, now)
+                        self._reopen(lower, now, since)
+
+    def _hold_again(self, step: Step, edge: Edge, since: datetime | None) -> None:
+        """Let a step that has not begun wait again, if a cancel `since` then had let it go."""
+        times = (step.freed, edge.at)
+        was_let_go = since is not None and all(at is not None and at >= since for at in times)
+        if was_let_go and step.state in ("scheduled", "ready") and not step.started:
+            step.state, step.opened = "waiting", None
 
     def _lose_turn(self, step: Step, edge: Edge) -> None:
         """Let a step that was not approved wait for its turn again, and be asked again then."""
