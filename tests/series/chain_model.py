@@ -83,7 +83,7 @@ class Step:
     `asked` is the question of its run, `opened` since when that is due of which each generation is asked. Its attempt
     waits for an event `until` then. `wanted` is when somebody ran it again after its end. `failed` is the run that
     failed, by its id, `letters` those whose dead letters are open. It is `renewed` while its last run is that of an
-    earlier generation, in which it `fell`, with the dead letter of the run `fallen`. `freed` is when its run was let go.
+    earlier generation, in which it `fell`, with the dead letter of the run `fallen`. `freed` is when it was let go.
     """
 
     name: str
