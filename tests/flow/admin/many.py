@@ -1,4 +1,4 @@
-"""Tens of thousands of tasks in seconds: rows of a sample, copied by the database under other ids, without events."""
+"""A hundred thousand tasks in seconds: rows of a sample, copied by the database under other ids, without events."""
 
 from __future__ import annotations
 

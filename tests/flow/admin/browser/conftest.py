@@ -109,7 +109,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def full_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Serve a day of so many tasks that the newest alone are counted."""
     url = f"sqlite:///{tmp_path_factory.mktemp('full')}/duetime.db"
-    fill_many(url, 40_000)
+    fill_many(url, 100_000)
     with served(url) as server:
         yield server
 

@@ -188,7 +188,7 @@ def test_anybody_can_use_the_pages_of_an_empty_store(empty_window: Window) -> No
         assert empty_window.head_height < MAX_HEAD_PX
 
 
-def test_among_forty_thousand_tasks_every_page_is_as_calm_as_among_thirty(full_window: Window) -> None:
+def test_among_a_hundred_thousand_tasks_every_page_is_as_calm_as_among_thirty(full_window: Window) -> None:
     page = full_window.page
     for path, shown in AMONG_MANY.items():
         full_window.open(path)
