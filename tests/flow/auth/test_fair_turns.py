@@ -87,7 +87,8 @@ async def test_one_task_of_a_tenant_starts_within_a_run_of_each_thread_of_anothe
 ) -> None:
     turns = Turns()
     takes_turns = handler("takes-turns", estimate=1)(turns.run)
-    async with serving(tmp_path, auth="keys", threads=THREAD_COUNT, handlers=[takes_turns], grace_seconds=0) as site:
+    given: dict[str, Any] = {"threads": THREAD_COUNT, "yield_to_load": False, "grace_seconds": 0}
+    async with serving(tmp_path, auth="keys", handlers=[takes_turns], **given) as site:
         await starts_within_a_run_of_each_thread(site, turns, schedule, schedule, FLOOD_COUNT)
 
 
