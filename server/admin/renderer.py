@@ -17,6 +17,12 @@ def render(template: str, values: dict[str, Any]) -> str:
     return environment().get_template(template).render(values)
 
 
+def load_overview() -> None:
+    """Compile the templates of the overview, for which the first page of a process would wait."""
+    for name in ("base.html", "frame.html", "parts.html", "pages/overview.html"):
+        environment().get_template(name)
+
+
 @cache
 def environment() -> Environment:
     """Return the environment of all templates, which are read from the package once."""

@@ -59,6 +59,12 @@ def _metrics(app: App | ReloadingApp, _guard: Guard | None) -> Sequence[BaseRout
     return metrics_routes(Metrics(app, app.settings, role="serve"))
 
 
+def _load_overview() -> None:
+    from duetime.server.admin.renderer import load_overview  # noqa: PLC0415 - as above
+
+    load_overview()
+
+
 _SURFACES: tuple[Surface, ...] = (_rest, _admin, _metrics)
 
 log = logging.getLogger(__name__)
@@ -127,7 +133,7 @@ def serve_http(settings: Settings, *, reload: bool = False) -> int:
     ):
         app = once_reachable(settings.database_url, lambda: _made(settings, reload=reload))
         collect_less()
-        warm_up()
+        warm_up(_load_overview)
         guard = Guard.of(settings, lambda: app.store)
         watched.enter_context(watching(app, settings))
 

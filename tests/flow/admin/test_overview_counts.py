@@ -16,7 +16,9 @@ from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.store.dead_letters import selection
 from duetime.scheduler.store.run_history import run_counts
+from duetime.server.admin import renderer
 from duetime.server.admin.pages import overview
+from jinja2 import Environment
 
 from tests.flow.admin.conftest import Admin, Open
 from tests.flow.admin.sample import fill
@@ -45,6 +47,15 @@ def ends(html: str) -> list[list[int | None]]:
     assert chart is not None
     found: list[list[int | None]] = json.loads(unescape(chart[1]))
     return found
+
+
+async def test_the_first_overview_compiles_nothing_that_a_server_has_loaded(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renderer.environment.cache_clear()
+    renderer.load_overview()
+    monkeypatch.setattr(Environment, "compile", None)
+    assert "Runs that ended" in (await admin.get("")).text
 
 
 async def test_the_overview_says_where_its_counts_end(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
