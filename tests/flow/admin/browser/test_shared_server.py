@@ -146,6 +146,7 @@ def log_in(page: Page, url: str, key: str) -> None:
 def test_agents_by_three_clients_and_an_admin_work_at_once_and_each_sees_what_is_theirs(
     installation: Installation, browser: Browser
 ) -> None:
+    tooling.ensure_node_modules()  # on first use they are installed, which may take longer than the clients
     url = installation.url
     keys = {tenant: installation.key(tenant) for tenant in TENANTS}
     operator, reader = installation.key("local", "admin"), installation.key("acme", "admin:read")
