@@ -22,7 +22,7 @@ from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.retry import RetryTerms
 from duetime.tools.arguments.task_id import TaskId
 from duetime.tools.arguments.time_text import Length, TimeText
-from duetime.tools.arguments.types import Amounts, Labels, Object, Text, Texts, TokenText, Whole
+from duetime.tools.arguments.types import Amounts, LabelTexts, Object, Text, Texts, TokenText, Whole
 from duetime.tools.arguments.unknown_names import as_call, is_short
 from duetime.tools.arguments.waits import RUN_ON_FAILURE
 from duetime.tools.call_origin import UNKNOWN_ORIGIN, CallOrigin
@@ -142,7 +142,7 @@ ON_FAILURE = Argument(
     "{notify: a channel, run: {action, payload}, tier: 'high'}",
     RUN_ON_FAILURE,
 )
-LABELS = Argument("labels", Labels(100), "Up to 10", "labels=['workflow=onboarding']")
+LABELS = Argument("labels", LabelTexts(100), "Up to 10", "labels=['workflow=onboarding']")
 
 
 @dataclass(frozen=True, slots=True)

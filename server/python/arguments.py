@@ -48,7 +48,7 @@ from duetime.tools.arguments.choices import Choice, Choices
 from duetime.tools.arguments.retry import RetryTerms
 from duetime.tools.arguments.steps import STEPS, VALID_OUTPUT
 from duetime.tools.arguments.time_text import Length
-from duetime.tools.arguments.types import Amounts, Flag, Labels, Text, Texts, Whole, named
+from duetime.tools.arguments.types import Amounts, Flag, LabelTexts, Text, Texts, Whole, named
 
 MAX_IDS = 1_000_000
 MAX_CALL_THREADS = 256
@@ -95,7 +95,7 @@ _OF_TASKS = (
     ),
     Argument("origin", Members("a mapping of client, session, thread"), example="origin={'client': 'my-app'}"),
     Argument("deliver_to", PlainTexts("a list of texts", Texts(20)), example="deliver_to=['inbox']"),
-    Argument("labels", PlainTexts("a list of texts", Labels()), example="labels=['project']"),
+    Argument("labels", PlainTexts("a list of texts", LabelTexts()), example="labels=['project']"),
     Argument("after_failure", Choice(tuple(AfterFailure)), example="after_failure='run_anyway'"),
     Argument("steps", ChainSteps(STEPS.kind.accepted), example=STEPS.example),
     Argument("approval", ApprovalTerms(_TIME), example="approval={'question': 'Pay 90 EUR?', 'by': '2 hours'}"),

@@ -190,7 +190,7 @@ def _secret_keys(keys: SecretStr) -> SecretStr:
 
 
 class WrongPools(ValueError):
-    """What is wrong with declarations of pools, and `corrected`, those as they were meant.
+    """Declarations of pools that are wrong, each with its problems, and `corrected`, as they were meant.
 
     The example has the `others` too, since a variable holds all of them; not where they are long or hold a credential.
     """

@@ -229,7 +229,7 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True)
-class Labels(Texts):
+class LabelTexts(Texts):
     """Texts that other tools have as an object of values by name."""
 
     listed: bool = True
