@@ -84,3 +84,22 @@ def _meant_members(given: Mapping[str, Any]) -> dict[str, Any]:
 def meant_end(given: Any) -> OnTimeout:
     word = str(given)[:40].lower()
     return _MEANT_ENDS.get(word) or OnTimeout(nearest_name(word, OnTimeout) or OnTimeout.EXPIRE)
+
+
+_MAX_SHOWN_CHARS: Final = 200
+_MEMBER: Final = re.compile(r"\s*([\w.-]{1,60})\s*(?:==?|:)\s*([\w.@/'\"-]{1,60})\s*")
+
+
+def meant_match(given: object) -> Mapping[str, Any]:
+    """Return the members that a text such as `order.id=7` names, or the only object of a list; a sample for others."""
+    if (
+        isinstance(given, list | tuple)
+        and len(given) == 1
+        and isinstance(given[0], Mapping)
+        and len(str(given)) < _MAX_SHOWN_CHARS
+    ):
+        return given[0]
+    named = _MEMBER.fullmatch(given) if isinstance(given, str) else None
+    if named is None:
+        return {"order.id": 7}
+    return {named[1]: int(named[2]) if re.fullmatch("[0-9]{1,15}", named[2]) else named[2].strip("'\"")}

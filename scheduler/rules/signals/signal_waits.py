@@ -18,6 +18,7 @@ from duetime.scheduler.rules.signals.meant_waits import (
     MEMBERS,
     OF_EACH,
     meant_end,
+    meant_match,
     meant_name,
     renamed_members,
     unknown_member,
@@ -237,7 +238,7 @@ def check_match(argument: str, given: object) -> Mapping[str, Json]:
         accepted = f"an object of at most {MAX_MATCH_COUNT} members that the data must have"
         counted = f" of {len(given)} members" if isinstance(given, Mapping) else ""
         problem = f"{kind_of(given)}{counted} is not such an object"
-        raise InvalidArgument(argument, problem, accepted=accepted, example="{'order.id': 7}")
+        raise InvalidArgument(argument, problem, accepted=accepted, example=repr(meant_match(given)))
     check_json(argument, given, max_bytes=MAX_MATCH_BYTES)
     return dict(given)
 

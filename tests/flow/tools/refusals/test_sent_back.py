@@ -676,6 +676,8 @@ MEANT = [
         {"when": "tomorrow", "steps": [{"name": "a", "needs": "key:a", "labels": {"team": "x"}}]},
         "steps=[{'name': 'a', 'needs': {'key:a': 1}, 'labels': ['team=x']}]",
     ),
+    (S, {"wait_for": {"event": "a", "match": "order.id=8"}}, "wait_for={'event': 'a', 'match': {'order.id': 8}}"),
+    (S, {"wait_for": {"event": "a", "match": [{"order": "x"}]}}, "wait_for={'event': 'a', 'match': {'order': 'x'}}"),
     (S, {"at": "tomorrow"}, "when='tomorrow'"),
     (R, {"task_id": "ONE", "when": "17:45", "all_following": True}, "when='17:45', all_following=false"),
     (
