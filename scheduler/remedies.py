@@ -177,6 +177,37 @@ class CreateKey:
     plain: ClassVar[str] = "Create a new API key."
 
 
+@dataclass(frozen=True, slots=True)
+class ListSecrets:
+    """Look the name of a secret up in the list."""
+
+    plain: ClassVar[str] = "The list of secrets has all."
+
+
+@dataclass(frozen=True, slots=True)
+class ListWorkers:
+    """Look the id of a worker up in the list."""
+
+    plain: ClassVar[str] = "The list of workers has all."
+
+
+@dataclass(frozen=True, slots=True)
+class ListChains:
+    """Look at the newest entry of each tenant's audit chain."""
+
+    plain: ClassVar[str] = "The heads of the audit chains name every tenant."
+
+
+@dataclass(frozen=True, slots=True)
+class SetShadow:
+    """Set a shadow policy."""
+
+    plain: ClassVar[str] = "Set one with the numbers that are to differ, such as shares.low=0.12."
+
+
+FOR_ADMINISTRATORS: Final = (ListKeys, CreateKey, ListSecrets, ListWorkers, ListChains, SetShadow)
+"""Those for which tools and the Python API have no call, so they say them in plain words."""
+
 Remedy = (
     Resume
     | Cancel
@@ -197,6 +228,10 @@ Remedy = (
     | RunFailedSteps
     | ListKeys
     | CreateKey
+    | ListSecrets
+    | ListWorkers
+    | ListChains
+    | SetShadow
 )
 """All remedies that there are; a test sees to it that each front end has a sentence for each."""
 

@@ -25,8 +25,7 @@ TOOL_SENTENCES: Sentences = {
     remedies.RunFailedSteps: 'reschedule_task(task_id="{task_id}", when="now") runs the failed steps again.',
     remedies.UndoMany: 'change_tasks(change="undo", undo="{token}") takes all of it back.',
     remedies.UndoLater: 'act_on_task(action="undo", undo="{token}"), where that is a tool, takes the later one back.',
-    remedies.ListKeys: "The list of API keys has all.",
-    remedies.CreateKey: "Create a new API key.",
+    **{remedy: remedy.plain for remedy in remedies.FOR_ADMINISTRATORS},
 }
 
 

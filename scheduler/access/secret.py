@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.remedies import ListSecrets
 from duetime.scheduler.task import Json
 
 REFERENCE_PREFIX: Final = "secret:"
@@ -32,7 +33,7 @@ class SecretNotFound(DuetimeError):
 
     def __init__(self, name: str, known: tuple[str, ...] = ()) -> None:
         there = f"; this tenant has {', '.join(known)}" if known else ""
-        super().__init__(f"no secret {name[:64]!r}{there}. `duetime secrets list` lists all.", argument="name")
+        super().__init__(f"no secret {name[:64]!r}{there}.", argument="name", remedy=ListSecrets())
 
 
 class SecretUnavailable(DuetimeError):

@@ -18,6 +18,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.remedies import ListChains
 
 GENESIS = "0" * 64
 """Stands for the hash before the first segment."""
@@ -35,9 +36,9 @@ class ChainNotFound(DuetimeError):
 
     def __init__(self, tenant: str) -> None:
         super().__init__(
-            f"no audit chain of {tenant[:80]!r}: nothing of this tenant was ever recorded, or all of it was deleted. "
-            "`duetime audit head` lists every chain.",
+            f"no audit chain of {tenant[:80]!r}: nothing of this tenant was ever recorded, or all of it was deleted.",
             argument="tenant",
+            remedy=ListChains(),
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.remedies import SetShadow
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, OrderPolicy, differences, read_policy, spec_of
 from duetime.scheduler.rules.policies.shadow import ShadowDifference, ShadowPolicy, compare_policies
 from duetime.scheduler.store import Store
@@ -25,8 +26,8 @@ class NoShadow(DuetimeError):
 
     def __init__(self) -> None:
         super().__init__(
-            "there is no shadow policy. `duetime policy shadow shares.low=0.12` sets one: a policy that is compared "
-            "with what was decided, and changes nothing.",
+            "there is no shadow policy: one that is compared with what was decided, and changes nothing.",
+            remedy=SetShadow(),
         )
 
 

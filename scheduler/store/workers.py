@@ -15,6 +15,7 @@ from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.history.worker_run import WorkerRun
 from duetime.scheduler.records import RunHolder, WorkerProcess, is_external_worker
+from duetime.scheduler.remedies import ListKeys, ListWorkers
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
@@ -63,13 +64,16 @@ class WorkerNotFound(DuetimeError):
     code = "not_found"
 
     def __init__(self, worker_id: str) -> None:
-        text = f"no worker {worker_id[:80]!r}. `duetime workers` lists all."
+        shown = f"{worker_id[:80]!r}"
+        text = f"no worker {shown}."
+        remedy: ListWorkers | ListKeys = ListWorkers()
         if is_external_worker(worker_id):
             text = (
-                f"{worker_id[:80]!r} is an external worker, which is not drained or resumed here: stop its program, or "
-                "revoke its key with `duetime keys revoke ID`."
+                f"{shown} is an external worker, which is not drained or resumed here: stop its program, or revoke its "
+                "key."
             )
-        super().__init__(text, argument="worker_id")
+            remedy = ListKeys()
+        super().__init__(text, argument="worker_id", remedy=remedy)
 
 
 class Workers:

@@ -11,6 +11,7 @@ from duetime.scheduler.intake.corrected_example import keywords
 from duetime.scheduler.remedies import Remedy, Sentences
 
 METHOD_SENTENCES: Sentences = {
+    **{remedy: remedy.plain for remedy in remedies.FOR_ADMINISTRATORS},
     remedies.Resume: "Resume it with {owner}.reschedule({task_id!r}, pause=False).",
     remedies.Cancel: "{owner}.cancel({task_id!r}) cancels it.",
     remedies.ScheduleAnother: "Schedule a new task with {owner}.schedule.",
@@ -28,8 +29,6 @@ METHOD_SENTENCES: Sentences = {
     remedies.UndoLater: "{owner}.act({task_id!r}, 'undo', undo={token!r}) takes the later one back.",
     remedies.RunFailedSteps: "{owner}.reschedule({task_id!r}, when='now') runs the failed steps again.",
     remedies.UndoMany: "{owner}.change_many('undo', undo={token!r}) takes all of it back.",
-    remedies.ListKeys: "The list of API keys has all.",
-    remedies.CreateKey: "Create a new API key.",
 }
 _VALUES = {
     "submit": "Request(..., {})",

@@ -35,6 +35,10 @@ COMMAND_SENTENCES: Sentences = {
     remedies.UndoLater: "`duetime undo {task_id} {token}` takes the later one back.",
     remedies.ListKeys: "`duetime keys list` lists all.",
     remedies.CreateKey: "Create a new one with `duetime keys create`.",
+    remedies.ListSecrets: "`duetime secrets list` lists all.",
+    remedies.ListWorkers: "`duetime workers` lists all.",
+    remedies.ListChains: "`duetime audit head` names every tenant.",
+    remedies.SetShadow: "`duetime policy shadow shares.low=0.12` sets one.",
 }
 _NAMES = {item.name for kind in (Request, Reschedule) for item in fields(kind)} | {
     "after",

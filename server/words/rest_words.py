@@ -28,6 +28,10 @@ REST_SENTENCES: Sentences = {
     remedies.UndoLater: "POST /v1/tasks/{task_id}/undo with undo={token} takes the later one back.",
     remedies.ListKeys: "GET /v1/keys lists all.",
     remedies.CreateKey: "Create a new one with POST /v1/keys.",
+    remedies.ListSecrets: "GET /v1/secrets lists all.",
+    remedies.ListWorkers: "GET /v1/workers lists all.",
+    remedies.ListChains: "GET /v1/audit/heads names every tenant.",
+    remedies.SetShadow: "PUT /v1/policy/shadow sets one.",
 }
 
 

@@ -44,6 +44,22 @@ async def test_all_wrong_arguments_are_reported_together_with_those_that_were_me
     assert "dry_run: nothing is not true or false" in told
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "way"),
+    [
+        ("DELETE", "/secrets/stripe", "GET /v1/secrets lists all."),
+        ("GET", "/audit/heads?tenant=acmee", "GET /v1/audit/heads names every tenant."),
+        ("GET", "/policy/shadow", "PUT /v1/policy/shadow sets one."),
+    ],
+)
+async def test_a_refusal_of_an_unknown_name_ends_with_the_request_that_lists_or_makes_one(
+    site: Site, method: str, path: str, way: str
+) -> None:
+    told = check_problem(await sent(site, method, path), 404, "not_found")["detail"]
+    assert told.endswith(way)
+    assert "duetime " not in told
+
+
 async def test_a_misspelt_member_is_one_problem_and_not_also_that_the_meant_one_is_missing(site: Site) -> None:
     misspelt, missing = "nmae: POST /v1/events has no such argument; did you mean name.", "name: it is missing."
     for body, problem in (({"nmae": "paid"}, misspelt), ({}, missing)):

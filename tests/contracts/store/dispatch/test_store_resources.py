@@ -271,7 +271,9 @@ def test_a_worker_reads_with_its_report_whether_it_is_to_drain(store: Store, clo
         (AuditKind.WORKER_DRAINED, "w2", "upgrade"),
         (AuditKind.WORKER_RESUMED, "w1", None),
     ]
-    with pytest.raises(WorkerNotFound, match=r"'mcp:acme/bot' is an external worker, .*duetime keys revoke"):
+    with pytest.raises(
+        WorkerNotFound, match=r"'mcp:acme/bot' is an external worker, .*revoke its key\. The list of API keys"
+    ):
         store.workers.drain("mcp:acme/bot", DrainMode.FINISH, ACT)
     with pytest.raises(WorkerNotFound, match="'w3'"):
         store.workers.drain("w3", DrainMode.FINISH, ACT)

@@ -40,6 +40,10 @@ SAMPLES: tuple[Remedy, ...] = (
     remedies.RunFailedSteps("c_1"),
     remedies.ListKeys(),
     remedies.CreateKey(),
+    remedies.ListSecrets(),
+    remedies.ListWorkers(),
+    remedies.ListChains(),
+    remedies.SetShadow(),
 )
 
 
