@@ -11,7 +11,9 @@ from typing import Generic, TypeVar
 
 from duetime.scheduler.store.database.last_write import LastWrite
 from duetime.scheduler.store.database.unwritable import UnwritableRows
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.pool import ConnectionPoolEntry
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -97,4 +99,14 @@ class Database(ABC):
         """Hold a lock between processes during the block; False when another one has it. Never waits."""
 
     def close(self) -> None:
-        self.engine.dispose()
+        dispose(self.engine)
+
+
+def dispose(engine: Engine) -> None:
+    """Close the connections of an engine: idle ones now, those in use as soon as their threads return them."""
+    event.listen(engine.pool, "checkin", _close_returned)
+    engine.dispose()
+
+
+def _close_returned(_connection: DBAPIConnection | None, entry: ConnectionPoolEntry) -> None:
+    entry.close()

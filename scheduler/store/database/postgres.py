@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.store.database.change_limits import CHANGE_LIMITS_OPTION, ChangeLimits
 from duetime.scheduler.store.database.clock import Sample
-from duetime.scheduler.store.database.database import BUSY_TIMEOUT_S, Database, Stored, Tried, Work
+from duetime.scheduler.store.database.database import BUSY_TIMEOUT_S, Database, Stored, Tried, Work, dispose
 from duetime.scheduler.store.database.dialects import DIALECT, POSTGRES, LockTaken
 from duetime.scheduler.store.database.driver_errors import translated
 from duetime.scheduler.store.database.unreadable import UNREADABLE_OPTION, Unreadable
@@ -203,7 +203,7 @@ class Postgres(Database):
                 wanted.add(taken.lock_id)
 
     def close(self) -> None:
-        self.reader.dispose()
+        dispose(self.reader)
         super().close()
 
     def _once(self, work: Work[T], isolation: int | None) -> T:

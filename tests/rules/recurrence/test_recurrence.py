@@ -492,7 +492,7 @@ def test_times_either_side_of_midnight_count_only_where_the_days_meet() -> None:
         ("FREQ=WEEKLY;WKST=SU", "only WKST=MO"),
         ("at 9:00", "on which days every day at 9:00"),
         ("whenever", "not understood"),
-        ("", "1 to 200 characters"),
+        ("", "it has 0 characters; 1 to 200 are accepted"),
     ],
 )
 def test_a_wrong_rule_is_refused_with_an_example_that_works(text: str, said: str) -> None:

@@ -26,7 +26,7 @@ from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskRecord
-from sqlalchemy import Connection, create_engine, func, select, text
+from sqlalchemy import Connection, create_engine, event, func, select, text
 
 from tests import forked, services
 from tests.builders import (
@@ -420,3 +420,14 @@ def test_only_its_owner_can_read_a_new_file(tmp_path: Path) -> None:
     assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o600}
     assert path.exists()
     store.close()
+
+
+def test_a_connection_that_a_thread_still_has_when_its_store_closes_is_closed_once_it_is_returned(store: Store) -> None:
+    closed: list[object] = []
+    event.listen(store._database.engine.pool, "close", lambda connection, _entry: closed.append(connection))
+    with store._database.engine.connect() as late:
+        kept = late.connection.dbapi_connection
+        store.close()
+        assert kept not in closed
+        late.execute(text("SELECT 1"))
+    assert kept in closed
