@@ -206,7 +206,7 @@ class SetShadow:
 
 
 FOR_ADMINISTRATORS: Final = (ListKeys, CreateKey, ListSecrets, ListWorkers, ListChains, SetShadow)
-"""Those for which tools and the Python API have no call, so they say them in plain words."""
+"""Remedies for which tools and the Python API have no call, so they say them in plain words."""
 
 Remedy = (
     Resume
