@@ -32,6 +32,7 @@ MADE_UP = {
     "whsec_...": "a placeholder",
     "dt_[0-9a-hjkmnp-tv-z]{12}_[0-9a-f]{64}": "the form of a key, for scanners",
     "duetime-tls}": "the name of a Kubernetes secret",
+    "GET /v1/secrets lists all.": "where an unknown secret is looked up",
     "secret_set": "a kind of audit entry",
     "secret_removed": "a kind of audit entry",
     "secrets_rotated": "a kind of audit entry",
