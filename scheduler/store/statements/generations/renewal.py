@@ -47,6 +47,7 @@ _TAKEN_BACK = (
     .where(_ASKED.c.task_id == bindparam("of_task"), _ASKED.c.run_id == bindparam("of_run"))
     .where(_ASKED.c.kind == EventKind.CANCEL_REQUESTED, _CANCEL.c.task_id.in_(_IDS))
     .where(_UNDO.c.kind == EventKind.CANCEL_UNDONE, _UNDO.c.run_id.in_(bindparam("run_ids", expanding=True)))
+    .where(_UNDO.c.id > _ASKED.c.id)  # not the undo of an earlier cancel at the same instant
     .limit(1)
 )
 """The call that asked a run to stop cancelled another step, and the undo of that brought its current run."""

@@ -127,6 +127,19 @@ def test_a_cancel_ends_all_generations_and_its_undo_brings_back_what_had_not_beg
     assert chain.runs("load") == {1: RUNNING, 2: WAITING, 3: WAITING}
 
 
+@on_each_database
+def test_a_second_cancel_ends_the_series_though_one_of_the_same_instant_was_taken_back(desk: Desk) -> None:
+    chain = Hourly(desk)
+    [fetch] = desk.start(9)
+    view = desk.scheduler.cancel(chain.id)
+    desk.scheduler.act(chain.id, "undo", undo=view.undo)
+    desk.end_anew([fetch], Done("fetched"))
+    [load] = desk.start(9)
+    desk.scheduler.cancel(chain.id)
+    desk.end_anew([load], Done("loaded"))
+    assert (chain.runs("fetch"), chain.runs("load")) == ({1: DONE}, {1: DONE})
+
+
 def test_a_cancel_that_only_asks_to_stop_in_all_generations_offers_no_undo(desk: Desk) -> None:
     chain = Hourly(desk, [{"name": "fetch"}, {"name": "check"}])
     desk.start(9)
